@@ -1,8 +1,8 @@
 //! Thalweg: a dataflow task-graph runtime.
 //!
-//! A program submits tasks and declares the regions of data that each reads, writes or updates. The runtime finds the
-//! order, chooses a compute unit for every task, copies the data to that unit's memory, runs the task there, and
-//! copies data back to host memory when the program requests it.
+//! A program submits tasks and declares the regions of data that each task reads, writes or updates. The runtime
+//! determines the order, chooses a compute unit for every task, copies the data to that unit's memory, runs the task
+//! there, and copies data back to host memory when the program requests it.
 //!
 //! ```
 //! use thalweg::prelude::*;
@@ -22,8 +22,8 @@
 //!
 //! # Examples and documentation
 //!
-//! The examples of the repository show one idea each, in ascending order; `cargo run --release --example 01_hello`
-//! runs one.
+//! Each example in the repository shows one idea, starting with the simplest. To run the first one, use `cargo run
+//! --release --example 01_hello`.
 //!
 //! | example | idea | items used |
 //! | --- | --- | --- |
@@ -39,21 +39,23 @@
 //! | `10_own_opencl` | your own kernels, launched by direct calls of OpenCL | [`TaskBuilder::opencl`], [`kernel::OpenClTask`] |
 //! | `11_cublas` | a library on the task's stream | [`TaskBuilder::cuda`], [`kernel::CudaTask::keep`] |
 //!
-//! Whole programs follow: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz`
-//! (the multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (work divided between CPU and devices, best in time
-//! or in energy) and `schedulers`, which compares work distributions. The guide in `docs/guide` explains the same
-//! step by step: regions, values and results, scopes, detached completion, failure and recovery, debugging, embedding
-//! in a service, units and placement, schedulers, accelerators, and porting from OmpSs, OpenMP or StarPU.
+//! There are also complete programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input),
+//! `npb_mz` (the multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (work divided between CPU and devices,
+//! optimized for time or energy), and `schedulers`, which compares work distributions. The guide in `docs/guide` is a
+//! step-by-step introduction to regions, values and results, scopes, detached completion, failure and recovery,
+//! debugging, embedding in a service, units and placement, schedulers, accelerators, and porting from OmpSs, OpenMP or
+//! StarPU.
 //!
 //! # Features
 //!
-//! All are off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated machines and
-//! everything else that is read from TOML files, `profile` for profiles by measurement, `graph` for the graph of
-//! tasks as a petgraph value, `macros` for tasks from functions of loops (`thalweg::loops`).
+//! All features are off by default: `cuda`, `hip` and `opencl` enable units of these kinds, `sim` enables simulated
+//! machines and everything else that is read from TOML files, `profile` enables profiles by measurement, `graph`
+//! provides the task graph as a petgraph value, and `macros` turns functions that contain loops into tasks
+//! (`thalweg::loops`).
 //!
-//! The terms are those of OmpSs and StarPU; `ARCHITECTURE.md` lists them, and describes the layers below.
+//! The terminology follows OmpSs and StarPU; `ARCHITECTURE.md` lists the terms, and describes the layers below.
 
-// Some parts of the runtime serve a single feature. Dead code is detected in builds with all features.
+// Some parts of the runtime serve only a single feature, so dead code is detected only in builds with all features.
 #![cfg_attr(
     not(all(feature = "cuda", feature = "hip", feature = "opencl", feature = "sim", feature = "graph")),
     allow(dead_code, unused_imports)
@@ -64,8 +66,8 @@
 
 /// The version of `bytemuck` whose `Pod` elements must implement. Derive or implement it with this version.
 pub use bytemuck;
-/// The version of `ndarray` whose arrays a program registers, and whose views its bodies get. Other versions do not
-/// fit.
+/// The version of `ndarray` whose arrays a program registers, and whose views its bodies get. Arrays of other versions
+/// are different types and cannot be used.
 pub use ndarray;
 
 #[macro_use]
@@ -122,8 +124,8 @@ pub mod devices {
     pub use crate::device::{Measurement, measurement};
 }
 
-/// Arrays of other libraries, by DLPack: [`Runtime::from_dlpack`] imports them, [`Tensor::of`](dlpack::Tensor::of)
-/// makes them.
+/// Exchange of arrays with other libraries through DLPack: [`Runtime::from_dlpack`] imports an array of another
+/// library, and [`Tensor::of`](dlpack::Tensor::of) makes one for another library.
 pub mod dlpack {
     pub use crate::memory::adopted::AdoptError;
     pub use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};

@@ -11,15 +11,15 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The unit string or the places do not describe units.
+    /// The unit string or the places do not describe valid units.
     #[error("compute units: {0}")]
     Units(#[from] crate::machine::ConfigError),
     /// No scheduler has this name.
     #[error("cannot find scheduler `{name}`; try one of {}", known.join(", "))]
     UnknownScheduler {
-        /// The name that was given.
+        /// The requested name.
         name: String,
-        /// Every name that exists.
+        /// The names of all schedulers.
         known: Vec<&'static str>,
     },
     /// A scheduler has no such parameter, or the value is out of its range.
@@ -49,7 +49,7 @@ pub enum BuildError {
         kind: crate::machine::UnitKind,
         /// The number of devices that such units need.
         needed: usize,
-        /// The devices that were found instead, and why no others.
+        /// The devices that were found instead, and the reason why there are no others.
         found: String,
     },
     /// The operating system could not start a thread.

@@ -1,9 +1,10 @@
-//! Chains of failures: a task that waits for another one may return that one's failure as its own, and so on.
+//! Chains of failures, which arise when a task waits for another task and returns that task's failure as its own, and
+//! so on.
 //!
-//! A chain can be arbitrarily long. A failure therefore keeps at most [`MOST_KEPT`] of the failures before it, and
-//! the first one of all; its text says how many are left out. Errors of the user in between are kept, whatever they
-//! own. Failures are dropped one after another, and the nesting of their texts is limited, so stacks need not be as
-//! deep as a chain.
+//! A chain can be arbitrarily long. A failure therefore keeps at most [`MOST_KEPT`] of the failures before it, and the
+//! very first failure; its text says how many are left out. User errors in between are kept, whatever they own.
+//! Failures are dropped one after another, and the nesting of their texts is limited, so the stack need not be as deep
+//! as a chain is long.
 
 use super::{BoxError, FailureReason, Failures, RunError, TaskFailure};
 use crate::sync::DeferredDrop;
@@ -12,20 +13,20 @@ use std::error::Error;
 use std::slice;
 use std::sync::Arc;
 
-/// The number of nested failures that one failure may keep.
+/// The maximum number of nested failures that a failure may keep.
 pub(super) const MOST_KEPT: usize = 16;
-/// The number of errors between a failure and the one that it passes on.
+/// The maximum number of errors between a failure and the failure that it passes on.
 const MOST_WRAPPED: usize = 16;
 
-/// The failures that led to another one.
+/// The failures that led to another failure.
 pub(super) struct Chain {
-    /// The number of failures before this one along the longest path.
+    /// The number of failures before this failure along the longest path.
     pub(super) tasks: usize,
-    /// The first of them, unless only its text was passed on.
+    /// The first failure of the chain; `None` if only its text was passed on.
     pub(super) first: Option<Arc<TaskFailure>>,
     /// The number of nested failures that are still kept.
     kept: usize,
-    /// Whether all failures between this one and the first were left out.
+    /// Whether all failures between this failure and the first were left out.
     pub(super) is_cut: bool,
 }
 
@@ -107,14 +108,14 @@ fn causes_mut(error: &mut RunError) -> &mut [Arc<TaskFailure>] {
     }
 }
 
-/// The nesting of the texts of failures on this thread. Without a limit, the text of each failure in a recursion
-/// would be longer the deeper it is.
+/// The nesting depth of failure texts on this thread. Without a limit, the text of each failure in a recursion would be
+/// longer the deeper the failure is.
 pub(super) struct Level(usize);
 
 impl Level {
     /// At this depth, the text of a chain continues with its first failure.
     const MOST: usize = 8;
-    /// At this depth the text ends, whatever an error of the user contains.
+    /// At this depth, the text ends, whatever a user error contains.
     const LIMIT: usize = 2 * Self::MOST;
 
     pub(super) fn enter() -> Self {

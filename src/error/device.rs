@@ -1,6 +1,6 @@
 //! Errors of accelerators: refusals and failures.
 
-/// A failure of a device, or of an operation on it. The code is that of the device's interface.
+/// A failure of a device, or of an operation on it. Error codes are codes of the device's interface.
 ///
 /// ```
 /// use thalweg::error::DeviceError;
@@ -11,8 +11,8 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// A task wrote outside of a data object's memory. Only builds with debug assertions notice this: their memory
-    /// has guard zones.
+    /// A task wrote outside of a data object's memory. Only builds with debug assertions detect this, because only they
+    /// put guard zones around memory.
     #[error(
         "the body wrote outside of {data} on {device}: {bytes} bytes {side} its memory have changed; try checking the body's \
          unsafe code, or the indices of its kernels"
@@ -22,9 +22,9 @@ pub enum DeviceError {
         device: String,
         /// The data object's name.
         data: String,
-        /// The number of changed bytes of the guard zone.
+        /// The number of bytes of the guard zone that have changed.
         bytes: usize,
-        /// The zone: before or after.
+        /// The guard zone in which they are: before or after the memory.
         side: &'static str,
     },
     /// The device has too little memory left, although everything idle was evicted.
@@ -37,11 +37,11 @@ pub enum DeviceError {
         device: String,
         /// The size that was requested.
         needed_bytes: u64,
-        /// The memory that tasks there use or have reserved, this one included.
+        /// The memory that tasks on the device use or have reserved, including this task.
         in_use_bytes: u64,
         /// The interface.
         api: &'static str,
-        /// Its code.
+        /// The error code of the interface.
         code: i32,
     },
     /// A program does not compile.
@@ -51,20 +51,20 @@ pub enum DeviceError {
         program: String,
         /// The device's name.
         device: String,
-        /// The compiler's output; places are in the program's own lines.
+        /// The compiler's output. Line numbers refer to the program's own lines.
         log: String,
     },
-    /// There is no compiler for the device, or it does not know the device's architecture.
+    /// There is no compiler for the device, or the compiler does not know the device's architecture.
     #[error("cannot compile {program} for {device}: {why}")]
     NoCompiler {
         /// The program's name.
         program: String,
         /// The device's name.
         device: String,
-        /// What is missing or refused, and what to try.
+        /// The problem (what is missing, or what was refused), and what to try.
         why: String,
     },
-    /// The number of threads exceeds the range of a device.
+    /// The number of threads exceeds the limit of the device.
     #[error(
         "cannot launch kernel `{kernel}` with {threads:?} threads: one dimension is too large; try several launches"
     )]
@@ -74,7 +74,7 @@ pub enum DeviceError {
         /// The requested threads, in three dimensions.
         threads: [usize; 3],
     },
-    /// With these arguments a kernel may touch elements outside a region.
+    /// With the given arguments, a kernel may touch elements outside of a region.
     #[error(
         "cannot launch kernel `{kernel}`: its head declares that with these arguments it may touch {touched} elements of \
          `{parameter}`, but the region given for that has {region}; try counts and strides made of the view's `len`, \
@@ -85,9 +85,9 @@ pub enum DeviceError {
         kernel: String,
         /// The name of the buffer in the kernel's text.
         parameter: String,
-        /// The box that the head declares: extents, with strides if elements are not adjacent.
+        /// The box that the kernel's head declares: its extents, with strides if elements are not adjacent.
         touched: String,
-        /// The region, in the same way.
+        /// The region, described in the same way.
         region: String,
     },
     /// A task across devices has no such part.
@@ -98,17 +98,17 @@ pub enum DeviceError {
         /// The number of parts.
         parts: usize,
     },
-    /// The device of a part has another interface than the body calls.
+    /// The device of a part has a different interface from the one that the body calls.
     #[error(
         "cannot enqueue on the device of part {part}: its interface is {interface}, which this body does not call; try `gpu`"
     )]
     OtherInterface {
         /// The requested part.
         part: usize,
-        /// The kind of units with its interface.
+        /// The kind of units with the device's interface.
         interface: &'static str,
     },
-    /// An argument is in the memory of another device than the one that would run the kernel.
+    /// An argument is in the memory of a device other than the one that would run the kernel.
     #[error("cannot launch kernel `{kernel}`: an argument is in the memory of another part's device, {problem}")]
     Elsewhere {
         /// The kernel's name.
@@ -128,7 +128,7 @@ pub enum DeviceError {
         /// The amount that the loop would need.
         requested: u64,
     },
-    /// Iterations that would run at once touch the same element, and one of them writes it.
+    /// Iterations that would run at the same time touch the same element, and one of them writes it.
     #[error(
         "cannot launch the loop `{kernel}`: with these numbers different iterations touch the same element of `{array}`; \
          try a range in which each touches a separate element, or `shared({array})` if any order will do"
@@ -144,11 +144,11 @@ pub enum DeviceError {
     Call {
         /// The device's name.
         device: String,
-        /// The call.
+        /// The name of the failed call.
         call: &'static str,
         /// The interface.
         api: &'static str,
-        /// Its code.
+        /// The error code of the interface.
         code: i32,
         /// A description of the code, if the interface has one.
         what: String,
@@ -173,12 +173,12 @@ impl DeviceError {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Returns how many bytes were refused, if the error is a refusal of memory.
+    /// Returns how many bytes were requested, if the error is an allocation failure.
     pub(crate) fn refused_bytes(&self) -> Option<u64> {
         if let Self::OutOfMemory { needed_bytes, .. } = self { Some(*needed_bytes) } else { None }
     }
 
-    /// Adds the memory in use to a refusal of memory; devices do not know it.
+    /// Adds the amount of memory in use to an allocation failure, because devices do not know this amount.
     pub(crate) fn with_in_use(mut self, bytes: u64) -> Self {
         if let Self::OutOfMemory { in_use_bytes, .. } = &mut self {
             *in_use_bytes = bytes;

@@ -32,37 +32,37 @@ pub enum FailureReason {
     Panicked(String),
     /// The body returned this error.
     Returned(BoxError),
-    /// The device failed while it ran the task.
+    /// The device failed while it was running the task.
     Device(DeviceError),
     /// The task never started: its group was cancelled, or the runtime was dropped while unwinding.
     Cancelled,
     /// A guard or a completion of the task was dropped without being given back by
     /// [`finish`](crate::memory::Lent::finish).
     Abandoned,
-    /// A custom [`Policy`](crate::sched::Policy) broke its contract. No task fails because of that: `stealing` has
-    /// replaced the policy.
+    /// A custom [`Policy`](crate::sched::Policy) broke its contract. No task fails for this reason, because the
+    /// scheduler `stealing` has replaced the policy.
     Policy {
         /// The policy's name.
         policy: &'static str,
-        /// What the policy did with which task, and what it should have done.
+        /// A description of what the policy did, with which task, and what it should have done.
         problem: String,
     },
 }
 
 impl FailureReason {
-    /// Returns why a body has returned an error, which may be the one for cancelled tasks.
+    /// Returns the reason for a body's error, which is `Cancelled` if the error stands for a cancelled task.
     pub(crate) fn from_returned(error: BoxError) -> Self {
         if error.is::<Cancelled>() { Self::Cancelled } else { Self::Returned(error) }
     }
 
-    /// Returns the message of a panic, if it has one.
+    /// Returns the reason for a panic, with the panic's message if there is one.
     pub(crate) fn from_panic(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {
             Ok(message) => *message,
             Err(payload) => match payload.downcast::<&'static str>() {
                 Ok(message) => (*message).to_owned(),
                 Err(payload) => {
-                    // Dropping a foreign payload may panic again; that must not reach the caller.
+                    // Dropping a foreign payload may panic again, and that panic must not reach the caller.
                     let drop_it = std::panic::AssertUnwindSafe(|| drop(payload));
                     if let Err(again) = std::panic::catch_unwind(drop_it) {
                         std::mem::forget(again);
@@ -110,7 +110,7 @@ pub struct TaskFailure {
     submitted_at: &'static Location<'static>,
     iteration: Iteration,
     reason: FailureReason,
-    /// The failures that led to this one.
+    /// The failures that led to this failure.
     chain: Option<Chain>,
     skipped: AtomicU64,
 }
@@ -127,7 +127,7 @@ impl TaskFailure {
         Self { task, name, submitted_at, iteration, reason, chain, skipped: AtomicU64::new(0) }
     }
 
-    /// The same failure, for an iteration of a loop.
+    /// Returns the same failure, for an iteration of a loop.
     pub(crate) fn in_iteration(mut self, iteration: Iteration) -> Self {
         self.iteration = iteration;
         self
@@ -173,7 +173,7 @@ impl TaskFailure {
         self.iteration.index()
     }
 
-    /// Returns the place in the program where the task was submitted.
+    /// Returns the source location where the task was submitted.
     pub fn submitted_at(&self) -> &'static Location<'static> {
         self.submitted_at
     }
@@ -183,7 +183,8 @@ impl TaskFailure {
         &self.reason
     }
 
-    /// Returns how many tasks were skipped so far because they would have used what this one did not write.
+    /// Returns how many tasks have been skipped so far because they would have used something that this task did not
+    /// write.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
@@ -193,7 +194,7 @@ impl TaskFailure {
         self.chain.as_ref()
     }
 
-    /// Returns whether it is a failure of the policy, not of a task.
+    /// Returns whether this is a failure of the policy, not of a task.
     pub(crate) fn is_the_policys(&self) -> bool {
         matches!(self.reason, FailureReason::Policy { .. })
     }
@@ -204,7 +205,7 @@ impl TaskFailure {
 }
 
 impl Drop for TaskFailure {
-    /// Drops an error that may own other failures only after the failures that own this one.
+    /// If the returned error may own other failures, drops it only after the failures that own this failure.
     fn drop(&mut self) {
         if let FailureReason::Returned(error) = std::mem::replace(&mut self.reason, FailureReason::Cancelled) {
             Chain::drop_error(error);
@@ -262,7 +263,7 @@ impl fmt::Display for TaskFailure {
 }
 
 impl std::error::Error for TaskFailure {
-    /// Returns the error that the body returned, or the device's.
+    /// Returns the error that the body returned, or the device's error.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.reason {
             FailureReason::Returned(error) => Some(&**error),

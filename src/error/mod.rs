@@ -1,8 +1,8 @@
 //! Errors, worded for the person who can fix them.
 //!
-//! There are three types, by the moment of the error: [`BuildError`] before any task runs, [`SubmitError`] when a
-//! task or a request is refused (nothing has changed), [`RunError`] when tasks have failed while running. Mistakes of
-//! the runtime are assertions, not errors.
+//! There are three types, depending on when the error occurs: [`BuildError`] before any task runs, [`SubmitError`] when
+//! a task or a request is refused (nothing has changed), and [`RunError`] when tasks have failed while running. Bugs in
+//! the runtime cause assertion failures, not errors.
 
 mod build;
 mod chain;

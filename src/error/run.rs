@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// The error of a waiting call.
 ///
-/// Its [source](Error::source) is the failure, the first one if there are several. The failure's source is the error
-/// that the body returned.
+/// Its [source](Error::source) is the failure, or the first failure if there are several. The failure's source is the
+/// error that the body returned.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -22,20 +22,20 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Tasks failed, or the scheduler's policy; all others ran.
+    /// Tasks or the scheduler's policy failed; all other tasks have run.
     Failed(Failures),
     /// The requested region was not written because of this failure.
     Poisoned(Arc<TaskFailure>),
-    /// The task that should have returned the result failed, or was skipped because of this failure.
+    /// The task that should have returned the result failed or was skipped, because of this failure.
     NoResult {
-        /// The name of the task that should have returned it.
+        /// The name of the task that should have returned the result.
         task: String,
-        /// The failure of that task, or of one before it.
+        /// The failure of that task, or of an earlier task.
         failure: Arc<TaskFailure>,
     },
     /// A simulation runs no bodies, so there is no result.
     NotComputed {
-        /// The name of the task that would return it.
+        /// The name of the task that would return the result.
         task: String,
     },
     /// The request itself was refused.
@@ -60,7 +60,8 @@ impl fmt::Display for RunError {
     }
 }
 
-/// Written by hand: a derived source would be the `Arc`, in which `downcast_ref` does not find a [`TaskFailure`].
+/// Written by hand, because a derived source would be the `Arc`, in which `downcast_ref` does not find a
+/// [`TaskFailure`].
 impl Error for RunError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
 
-/// A refused task, loop or request: its name, and the call in the program.
+/// A refused task, loop or request, identified by its name and the call in the program.
 ///
 /// `Display` writes both. Two subjects are equal if their names are.
 ///
@@ -85,7 +85,7 @@ impl<N: Into<Box<str>>> From<N> for Subject {
 }
 
 impl SubmitError {
-    /// Sets the task whose accesses are refused.
+    /// Sets the name of the task whose accesses are refused.
     #[cold]
     pub(crate) fn of_task(mut self, name: &str) -> Self {
         if let Some(subject) = self.subject() {
@@ -129,12 +129,12 @@ impl SubmitError {
     }
 }
 
-/// Results whose refusals record the place of the call in the program.
+/// Results whose refusals record the call site in the program.
 pub(crate) trait Called: Sized {
-    /// Sets the place of a refusal, unless it has one already.
+    /// Sets the call site of a refusal, unless it is already set.
     fn called_at(self, at: &'static Location<'static>) -> Self;
 
-    /// Sets the place of a refusal to the call of the function that this is called in, which is `#[track_caller]`.
+    /// Sets the call site of a refusal to the caller of the surrounding function, which must be `#[track_caller]`.
     #[track_caller]
     #[inline]
     fn called_here(self) -> Self {

@@ -4,10 +4,10 @@ use super::Subject;
 use std::fmt;
 use std::panic::Location;
 
-/// The reason why a task or a request was refused; nothing has changed. `Debug` writes the same text as `Display`.
+/// The reason why a task or a request was refused. A refusal changes nothing. `Debug` writes the same text as
+/// `Display`.
 ///
-/// The refusal of a task names the call that submits it; the refusal of a request names that request's call
-/// ([`Subject`]).
+/// The error names the refused call: the call that submits the task, or the call that makes the request ([`Subject`]).
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -122,7 +122,7 @@ pub enum SubmitError {
         /// The problem, and what to try.
         problem: String,
     },
-    /// The data object was returned by `take`.
+    /// The data object is no longer registered, because `take` has returned it.
     #[error("cannot access {data} in {task}: it was taken back from the runtime; try registering it again")]
     Taken {
         /// The task, or the request.
@@ -144,12 +144,12 @@ pub enum SubmitError {
     NoUnit {
         /// The task.
         task: Subject,
-        /// The kinds of unit that it has bodies for.
+        /// The kinds of unit that the task has bodies for.
         bodies: String,
         /// The machine's configuration.
         units: String,
     },
-    /// The task accesses a value and has bodies only for devices.
+    /// The task accesses a value, but has bodies only for devices.
     #[error(
         "cannot submit task {task}: it accesses {data}, which is in host memory, but has no body for CPU units; try \
          .cpu(..) or .host(..), or an array for the data that devices use"
@@ -160,7 +160,7 @@ pub enum SubmitError {
         /// The value's name.
         data: String,
     },
-    /// The task returns a result and has a body for devices.
+    /// The task returns a result, but has a body for devices.
     #[error(
         "cannot submit task {task}: it returns a result, which only bodies for CPU units can do, but has a body for \
          devices; try two tasks"
@@ -186,12 +186,13 @@ pub enum SubmitError {
     WorkingSet {
         /// The task.
         task: Subject,
-        /// The sum of its regions' sizes.
+        /// The sum of the sizes of the task's regions.
         needed_bytes: u64,
-        /// The largest capacity among its units' memories.
+        /// The largest capacity among the memories of the units that the task could run on.
         capacity_bytes: u64,
     },
-    /// A task across devices has a reduction, which has one result.
+    /// A task across devices has a reduction. A reduction has a single result, but the devices have no order in which
+    /// to combine into it.
     #[error(
         "cannot submit task {task} across devices: it has a reduction on {data}, and its devices have no order to combine \
          in; try an output for each part, and a task that combines them"
@@ -202,7 +203,7 @@ pub enum SubmitError {
         /// The data object.
         data: String,
     },
-    /// The task is for a device that can not run it.
+    /// The task was assigned to a device that cannot run it.
     #[error("cannot submit task {task} to {device}: {problem}")]
     Device {
         /// The task.
@@ -222,12 +223,12 @@ pub enum SubmitError {
         task: Subject,
         /// The region.
         region: String,
-        /// Its size.
+        /// The size of the region.
         needed_bytes: u64,
-        /// The largest single allocation of the devices of its units.
+        /// The largest single allocation that a device of these units supports.
         largest_bytes: u64,
     },
-    /// An index outside its iteration space.
+    /// The task's index is outside its iteration space.
     #[error("cannot submit task {task}: index {index} is outside iteration space `{space}`; try one below {len}")]
     Index {
         /// The task.
@@ -247,16 +248,16 @@ pub enum SubmitError {
     Lengths {
         /// The loop.
         task: Subject,
-        /// The range of the first one.
+        /// The range of the first access.
         first: String,
-        /// The number of parts or numbers in it.
+        /// The number of iterations that this range gives.
         first_len: usize,
-        /// The range of the second one.
+        /// The range of the second access.
         second: String,
-        /// The number of parts or numbers in it.
+        /// The number of iterations that this range gives.
         second_len: usize,
     },
-    /// No access determines how many iterations a loop has.
+    /// No access determines the number of iterations of a loop.
     #[error(
         "cannot submit loop {task}: all its accesses are the same in every iteration, so the number of iterations is \
          unknown; try an access to a partition, such as x.blocks(n).inout(), or a range, such as 0..n"
@@ -299,7 +300,7 @@ pub enum SubmitError {
         /// The regions of the data object that the parent has declared for its children, with their modes.
         held: Box<str>,
     },
-    /// A child is submitted on a thread where no body of a task of this runtime runs.
+    /// A child is submitted on a thread that is not running the body of any task of this runtime.
     #[error(
         "cannot submit child {task}: this thread is not running any part of a task's body; try submitting it from the \
          body's own thread, or from rayon's threads in its unit"
@@ -317,7 +318,8 @@ pub enum SubmitError {
     Nested {
         /// The task.
         task: Subject,
-        /// The name of the task whose body submits it, directly or through tasks submitted there.
+        /// The name of the task whose body submits the refused task, directly or through other tasks that the body
+        /// submits.
         ancestor: String,
         /// The data object's name.
         data: String,
@@ -326,9 +328,9 @@ pub enum SubmitError {
         /// The region that the ancestor declared, with its mode.
         held: Box<str>,
     },
-    /// A wait inside a task that is replayed as a whole, in its body or in a child, for something that does not
-    /// descend from the same recorded task, and so may come after the replay. The replay ends after this task, so the
-    /// wait might never end. In the same way, `submit` refuses a child that uses the result of such a task.
+    /// A task that is replayed as a whole, or one of its children, waits for something that does not descend from the
+    /// same recorded task and so may come after the replay. The replay cannot end before this task, so the wait might
+    /// never end. For the same reason, `submit` refuses a child that uses the result of such a task.
     #[error(
         "cannot `{call}` inside a task that is replayed as a whole: it might wait for a task after the replay, which \
          ends after this task; try waiting for children of this task, as `Context::wait` does, or calling it outside"
@@ -337,16 +339,16 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
-    /// A waiting call inside one of the calls that a body has forked into ([`Context::join`](crate::Context::join)).
-    /// The thread that makes it may be another unit's, and could not leave it.
+    /// A waiting call inside one of the two closures of [`Context::join`](crate::Context::join). The calling thread may
+    /// belong to another unit, and could not leave the closure while it waits.
     #[error("cannot `{call}` inside a call of `Context::join`; try it in the body, before or after the fork")]
     InsideFork {
         /// The method.
         call: &'static str,
     },
-    /// A waiting call in a part of a task that cannot be suspended: a body on a device, which would hold the device's
-    /// memory while it waits, a destructor, the operation of a reduction, or a thread of the unit that helps the
-    /// body.
+    /// A waiting call in a part of a task that cannot be suspended. Such parts are a body on a device (which would hold
+    /// the device's memory while it waits), a destructor, the operation of a reduction, and a thread of the unit that
+    /// helps the body.
     #[error(
         "cannot `{call}` here: a body on a device, a destructor, an operation of a reduction and threads that help a body \
          cannot wait for tasks; try giving the task's body by `host`, which no device runs, and calling it there"
@@ -355,7 +357,7 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
-    /// A waiting call inside a task's body, which would wait for the very task that calls it.
+    /// A call inside a task's body that would wait for the very task that makes the call.
     #[error(
         "cannot `{call}` inside a task's body: it would wait for the very task that calls it; try calling it outside, or \
          submitting a task that uses the value"
@@ -364,9 +366,9 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
-    /// A body waits for something that itself waits for the end of the body's task. Or it waits for another runtime
-    /// in code that keeps its unit (a body on a device, a destructor), and all units of the runtimes that wait for
-    /// each other are kept in this way.
+    /// A body waits for something that itself waits for the end of the body's task. This error also occurs if the body
+    /// waits for another runtime in code that cannot release its unit (a body on a device, a destructor), and such code
+    /// occupies all units of the runtimes that wait for each other.
     #[error(
         "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: it would wait forever, as {way}; try \
          waiting outside, or submitting the tasks after it as children of `{task}`"
@@ -376,14 +378,14 @@ pub enum SubmitError {
         call: String,
         /// The name of the task whose body waits.
         task: String,
-        /// The place where that task was submitted.
+        /// The source location where that task was submitted.
         submitted_at: &'static Location<'static>,
-        /// The tasks that wait for it, by which access to which region or by waiting in turn, and where they were
-        /// submitted; or the tasks whose code keeps the units.
+        /// The chain of tasks that wait for it, each with its source location and the reason why it waits: an access to
+        /// a region, or a wait in its body. Alternatively, the tasks whose code occupies the units.
         way: Box<str>,
     },
-    /// A body waits, and its thread can begin no other task meanwhile, because the system has no memory for another
-    /// stack.
+    /// A body waits, but its thread cannot begin another task during the wait, because the system has no memory for
+    /// another stack.
     #[error(
         "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: other tasks may have to run first, and \
          there is no memory for a stack in addition to the {stacks} of waiting bodies; try fewer bodies that wait at a \
@@ -394,12 +396,12 @@ pub enum SubmitError {
         call: String,
         /// The name of the task whose body waits.
         task: String,
-        /// The place where that task was submitted.
+        /// The source location where that task was submitted.
         submitted_at: &'static Location<'static>,
         /// The number of stacks in the process.
         stacks: usize,
     },
-    /// A policy calls the runtime that waits for its answer.
+    /// A policy calls the runtime while the runtime is waiting for the policy's answer.
     #[error(
         "cannot `{call}` in a policy's call: the runtime waits for the policy's answer; try deciding from the \
          policy's arguments"
@@ -411,17 +413,17 @@ pub enum SubmitError {
     /// The runtime has ended.
     #[error("cannot use the runtime: it was shut down or dropped; try this call before that")]
     ShutDown,
-    /// This process was made by `fork`, and its parent built the runtime. The runtime's threads exist only in the
+    /// This process was created by `fork`, and its parent built the runtime. The runtime's threads exist only in the
     /// parent.
     #[error(
         "cannot use this runtime in a child of `fork`: its threads exist only in the parent process; try building a \
          runtime in the child, or forking before the first one is built"
     )]
     Forked,
-    /// An internal thread of the runtime died of an error in the runtime.
+    /// An internal thread of the runtime died because of a bug in the runtime.
     #[error("{problem}; tasks may never finish, so nothing more is accepted or waited for. This is a bug in thalweg")]
     Broken {
-        /// The thread, and its error.
+        /// The name of the thread, and its error.
         problem: String,
     },
     /// The task's group was cancelled.
@@ -453,12 +455,13 @@ pub enum SubmitError {
     Layout {
         /// The number of elements along each dimension.
         shape: Vec<usize>,
-        /// The number of elements from one index to the next, for each dimension.
+        /// The stride of each dimension, in elements.
         strides: Vec<isize>,
-        /// The obstacle.
+        /// The reason why the array cannot be borrowed.
         problem: &'static str,
     },
-    /// The runtime is to be shut down while a scope is open, which needs it to copy lent arrays back to the host.
+    /// The runtime cannot be shut down while a scope is open, because the scope needs it to copy lent arrays back to
+    /// the host.
     #[error("cannot `{call}` while a scope of the runtime is open; try calling it after `Runtime::scope` has returned")]
     InsideScope {
         /// The method.
@@ -479,7 +482,7 @@ pub enum SubmitError {
     NoSuchSpace {
         /// The requested space.
         space: String,
-        /// The number of spaces.
+        /// The number of address spaces of the machine.
         count: usize,
     },
 }

@@ -3,9 +3,9 @@
 use super::RunError;
 use std::fmt;
 
-/// The reason why an array or a value could not be taken, and its handle: it is still registered.
+/// The reason why an array or a value could not be taken, with its handle, because the object is still registered.
 ///
-/// With `?` it becomes a [`RunError`], which drops the handle.
+/// The `?` operator converts it into a [`RunError`], which drops the handle.
 ///
 /// ```
 /// use thalweg::prelude::*;

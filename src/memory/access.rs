@@ -1,4 +1,4 @@
-//! Typed declared accesses: from a region and a mode to the view that the body receives.
+//! Typed declared accesses, which turn a region and a mode into the view that the body receives.
 
 use super::buffer::{DataCell, strides_of};
 use super::combine::operation;
@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 /// One declared access, stored in its task.
 ///
-/// It is implemented here for every mode. The trait is public only because the argument types of bodies mention it.
+/// This module implements the trait for every mode. The trait is public only because the argument types of bodies
+/// mention it.
 ///
 /// ```
 /// use thalweg::memory::Access;
@@ -35,13 +36,13 @@ pub trait Access: Replicated + Send + 'static {
     /// Returns the view of the region.
     ///
     /// # Safety
-    /// Rules 1–3 of the module hold for `'a`. `site`, if given, is where the region is; otherwise the region is in
-    /// the host copy. An access has only one view, and while the view lasts no private replica is begun and none is
+    /// Rules 1–3 of the module hold for `'a`. `site`, if given, is the location of the region; otherwise the region is
+    /// in the host copy. An access has only one view, and while the view lasts, no private replica is begun or
     /// combined.
     #[doc(hidden)]
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a>;
 
-    /// Returns the view of the region at its place in a device's memory.
+    /// Returns the view of the region at its location in a device's memory.
     #[doc(hidden)]
     fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a>;
 
@@ -68,7 +69,7 @@ pub trait Replicated: Sealed {
     /// Combines the private replica into the data object's host copy.
     ///
     /// # Safety
-    /// As for `private`, and it is this access's turn.
+    /// As for `private`; in addition, it is this access's turn.
     #[doc(hidden)]
     unsafe fn combine(&self, _block: &Block) {}
 
@@ -102,12 +103,11 @@ pub trait Replicated: Sealed {
     #[doc(hidden)]
     unsafe fn enlist(&self, _group: Group) {}
 
-    /// Sets the join from which an `outcome` learns whether there is a value. Called while the task is being
-    /// submitted.
+    /// Sets the join that tells an `outcome` access whether there is a value. Called while the task is being submitted.
     #[doc(hidden)]
     fn ask(&self, _probe: Probe) {}
 
-    /// Records why an `outcome` finds no value.
+    /// Records why an `outcome` access finds no value.
     #[doc(hidden)]
     fn spoil(&self, _cause: &Arc<TaskFailure>) {}
 
@@ -117,7 +117,7 @@ pub trait Replicated: Sealed {
         false
     }
 
-    /// Marks that the body has run to its end: other tasks may use the private replica, if it is shared.
+    /// Marks that the body has completed, so other tasks may use the private replica if it is shared.
     ///
     /// # Safety
     /// As for `private`.
@@ -135,8 +135,8 @@ pub struct Group(pub(crate) Arc<Accumulation>, pub(crate) Block);
 #[derive(Debug)]
 pub struct Record<'a>(pub(crate) AccessRecord<'a>);
 
-/// Marks a region whose rows follow each other without gaps in the host copy. Its strides then follow from its
-/// extents, so a running task need not read the cell, which has left the caches since submission.
+/// Marks a region whose rows follow each other without gaps in the host copy. The strides of such a region follow from
+/// its extents, so a running task need not read the cell, which has probably left the caches since submission.
 const DENSE: usize = 1;
 const _: () = assert!(align_of::<DataCell>() > DENSE, "the address of a cell has a spare low bit");
 
@@ -145,13 +145,14 @@ const _: () = assert!(align_of::<DataCell>() > DENSE, "the address of a cell has
 pub(crate) struct Declared<T, S: Shape> {
     /// The cell's address, with [`DENSE`] in its lowest bit.
     cell: *const DataCell,
-    /// Where the region begins in the host copy. Stored here for the same reason as [`DENSE`].
+    /// The address at which the region begins in the host copy. Stored here so that a running task need not read the
+    /// cell, as with [`DENSE`].
     home: *mut u8,
     spans: S::Spans,
     element: PhantomData<fn() -> T>,
 }
 
-// SAFETY: the pointer is to a `Sync` cell that outlives the task (rule 3).
+// SAFETY: the pointer points to a `Sync` cell that outlives the task (rule 3), so any thread may dereference it.
 unsafe impl<T, S: Shape> Send for Declared<T, S> {}
 
 impl<T: Element, S: Shape> Declared<T, S> {
@@ -219,8 +220,8 @@ macro_rules! plain_access {
 
             #[inline]
             unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
-                // SAFETY: the engine runs the body once its dependences are satisfied, and the site is the region's:
-                // no conflicting task runs meanwhile (rule 2).
+                // SAFETY: the engine runs the body once its dependences are satisfied, so no conflicting task runs at
+                // the same time (rule 2), and the site is the region's.
                 unsafe { S::$method(self.0.site(site), &self.0.spans) }
             }
 
@@ -249,7 +250,7 @@ plain_access! {
     Update, Mode::Inout, ViewMut, view_mut, DeviceViewMut;
     /// `commutative`: like `inout`, in any order, one task at a time.
     Commute, Mode::Commutative, ViewMut, view_mut, DeviceViewMut;
-    /// Internal to the runtime: accepts the present content for good.
+    /// Internal to the runtime: accepts the present content as good.
     Accept, Mode::Accept, View, view, DeviceView;
 }
 
@@ -305,8 +306,8 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
 
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Shared<'a, T> {
         let len = self.0.spans.block().volume();
-        // SAFETY: the region is at the site while the body runs; submission refuses regions with gaps, and all tasks
-        // of the group receive such views.
+        // SAFETY: the region is at the site while the body runs, and is contiguous because submission refuses regions
+        // with gaps. All tasks of the group receive such views, so all of them access the elements atomically.
         unsafe { Shared::new(self.0.site(site).first.cast(), len) }
     }
 
@@ -323,14 +324,14 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     }
 }
 
-/// `reduction`: a private replica, which is combined with the region's content after the task has run.
+/// `reduction`: an access with a private replica, which is combined with the region's content after the task has run.
 #[derive(Debug)]
 pub struct Reduce<T, S: Shape, R> {
     declared: Declared<T, S>,
     reducer: R,
-    /// Contains the operation's id as of registration, even if the user's `Reducer::id` later returns another one.
+    /// Contains the operation's ID as of registration, even if the user's `Reducer::id` later returns a different ID.
     mode: Mode,
-    /// In its own cell: the other fields can be read while the body has a view of this one.
+    /// In a cell of its own, so that the other fields can be read while the body has a view of the replica.
     replica: UnsafeCell<Replica<T>>,
 }
 
@@ -347,17 +348,17 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     #[allow(clippy::mut_from_ref)] // the safety contract excludes a second reference
     unsafe fn begin(&self) -> &mut [T] {
         let identity = self.reducer.identity();
-        // SAFETY: a task's replica belongs to its owner alone until the body has ended; the reference lasts no
-        // longer.
+        // SAFETY: a task's replica belongs to its owner alone until the body has ended, and the reference lasts no
+        // longer than that.
         unsafe { &mut *self.replica.get() }.begin(identity)
     }
 
-    /// Begins a new replica and returns its place and the spans of the region.
+    /// Begins a new replica and returns its site and the spans of the region.
     ///
     /// # Safety
     /// As for `begin`, until the replica is combined.
     pub(super) unsafe fn begin_site(&self) -> (Site, &S::Spans) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         site_of(unsafe { self.begin() }, self.declared.spans())
     }
 }
@@ -401,18 +402,19 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
 
     unsafe fn combine(&self, block: &Block) {
         let Self { declared, reducer, replica, .. } = self;
-        // SAFETY: the body has ended; the lane of a part lets one thread at a time combine (`depend::reduction`).
+        // SAFETY: the body has ended, and the lane of a part lets only one thread at a time combine
+        // (`depend::reduction`), so nothing else uses the replica.
         let replica = unsafe { &*replica.get() };
         if replica.elements().is_empty() {
             return; // the body did not run, as in simulations
         }
-        // SAFETY: nothing but this group's combining touches the region until the group is done, and the lane of this
-        // part lets one thread at a time combine.
+        // SAFETY: until the group is done, only this group's combining touches the region, and the lane of this part
+        // lets only one thread at a time combine. So this thread has the block to itself.
         unsafe { combine_at_home::<T, S, R>(declared.cell(), &declared.block(), reducer, replica.elements(), block) };
     }
 
     unsafe fn replica(&self) -> Option<(&[u8], Block)> {
-        // SAFETY: the body has ended, and while this replica is read its lane lets nothing else combine it.
+        // SAFETY: the body has ended, and its lane lets nothing else combine the replica while it is being read.
         let replica = unsafe { &*self.replica.get() };
         Some((bytemuck::cast_slice(replica.elements()), self.declared.spans.block()))
     }
@@ -420,8 +422,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     unsafe fn absorb(&self, block: &Block, (other, others): (&[u8], Block)) {
         let other: &[T] = bytemuck::cast_slice(other);
         let Self { declared, reducer, replica, .. } = self;
-        // SAFETY: the body has ended; the lane of a part lets one thread at a time absorb others
-        // (`depend::reduction`).
+        // SAFETY: the body has ended, and the lane of a part lets only one thread at a time absorb others
+        // (`depend::reduction`), so this is the only reference to the replica.
         let replica = unsafe { &mut *replica.get() };
         let own = declared.spans.block();
         let (mine, theirs) = (strides_of(&own.extents()), strides_of(&others.extents()));
@@ -436,15 +438,16 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     }
 
     unsafe fn retire(&self) {
-        // SAFETY: all of the task's parts are combined: `depend::reduction` retires the replica after the last one.
+        // SAFETY: `depend::reduction` retires the replica after the last of the task's parts has been combined, so
+        // nothing uses it any more.
         unsafe { &mut *self.replica.get() }.retire();
     }
 }
 
-/// Combines `contributions` to the block `own` into the content of `cell` within `block`, which is part of `own`.
+/// Combines `contributions` to the block `own` into the content of `cell` within `block`, which is a part of `own`.
 ///
 /// # Safety
-/// Nothing else touches the block in the host copy meanwhile.
+/// Nothing else touches the block in the host copy during the call.
 pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
     cell: &DataCell,
     own: &Block,
@@ -456,7 +459,8 @@ pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
     for_each_row::<S>(block, |first, len| {
         let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
         let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
-        // SAFETY: a row of the block, contiguous in the host copy, which only the caller touches meanwhile.
+        // SAFETY: the slice is a row of the block, which is contiguous in the host copy, and by the safety contract
+        // only the caller touches the block during the call.
         let row = unsafe { std::slice::from_raw_parts_mut(cell.base().cast::<T>().add(to), len) };
         combine_all(reducer, row, &contributions[from..from + len]);
     });

@@ -1,7 +1,7 @@
-//! The accesses of one task: single accesses, and tuples and lists of them, nested in any way.
+//! The accesses of one task, which are single accesses, tuples and lists, nested in any way.
 //!
-//! The layers below number a task's regions from 0 and know no other structure. A place in a tuple or a list covers
-//! as many consecutive regions as are declared in it, and views are made in the order in which [`AccessList::visit`]
+//! The layers below number a task's regions from 0 and know no other structure. Each element of a tuple or a list
+//! covers as many consecutive regions as it declares, and views are made in the order in which [`AccessList::visit`]
 //! names the regions.
 
 use super::access::{Access, Record, Replicated};
@@ -9,7 +9,7 @@ use crate::depend::Site;
 use crate::kernel::DeviceSite;
 use crate::sealed::{Internal, Sealed};
 
-/// The accesses of one task: a single access, a tuple of up to twelve, a [`List`], or any nesting of these.
+/// The accesses of one task: a single access, a tuple of up to twelve accesses, a [`List`], or any nesting of these.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -23,11 +23,11 @@ use crate::sealed::{Internal, Sealed};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait AccessList: Sealed + Send + 'static {
-    /// The views that the body receives: one for a single access, otherwise a tuple or a vector of its parts' views.
+    /// The views that the body receives: the view of a single access, or a tuple or vector of the views of its parts.
     type Views<'a>;
     /// The views that a body for accelerators receives.
     type DeviceViews<'a>;
-    /// The number of regions, if it is the same for all accesses of this type.
+    /// The number of regions; `None` if it differs between values of this type.
     #[doc(hidden)]
     const COUNT: Option<usize>;
 
@@ -46,7 +46,7 @@ pub trait AccessList: Sealed + Send + 'static {
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
 
-    /// Returns the access with this number.
+    /// Returns the access with this index.
     #[doc(hidden)]
     fn at(&self, index: usize) -> &dyn Replicated;
 
@@ -61,22 +61,22 @@ pub trait AccessList: Sealed + Send + 'static {
     fn again(&self, right: Internal, span: Span) -> Self;
 }
 
-/// For how long a task keeps the values of a recording's parameters.
+/// How long a task keeps the values of a recording's parameters.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
-    /// For one replay: the current values.
+    /// The task runs for one replay, and keeps the current values.
     Once,
-    /// For all future replays: the values that each of them is given.
+    /// The task stays for all future replays, and reads the values given to each replay.
     Always,
 }
 
-/// The sites of a task's regions that have no view yet; `None` if they are in the host copies.
+/// The sites of those regions of a task that have no view yet; `None` if the regions are in the host copies.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Sites<'s>(Option<&'s [Site]>);
 
-/// The device sites of a task's regions that have no view yet.
+/// The device sites of those regions of a task that have no view yet.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct DeviceSites<'s>(&'s [DeviceSite]);
@@ -116,7 +116,8 @@ impl<A: Access> AccessList for A {
 
     #[inline]
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: the engine runs a task's body once, with the sites of its own accesses in order.
+        // SAFETY: the engine runs a task's body once, with the sites of its own accesses in order, so the next site is
+        // the site of this access.
         unsafe { self.view(sites.next()) }
     }
 
@@ -135,7 +136,8 @@ impl<A: Access> AccessList for A {
 
     #[inline]
     unsafe fn keep(&self) {
-        // SAFETY: the task's body or its kernels have ended: `Body::keep` is called only after them.
+        // SAFETY: `Body::keep` is called only after the task's body or its kernels have ended, so no view exists any
+        // more.
         unsafe { Replicated::keep(self) }
     }
 
@@ -144,7 +146,7 @@ impl<A: Access> AccessList for A {
     }
 }
 
-/// Returns how many regions two parts have together, if both numbers are known.
+/// Returns the total number of regions of two parts, if both numbers are known.
 pub(crate) const fn both(a: Option<usize>, b: Option<usize>) -> Option<usize> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a + b),
@@ -172,7 +174,7 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-                // SAFETY: each access gets its own site: sites are taken in the order of the accesses.
+                // SAFETY: sites are taken in the order of the accesses, so each access gets its own site.
                 unsafe { ($(self.$i.views(sites),)*) }
             }
 
@@ -213,7 +215,7 @@ macro_rules! tuples {
 tuples! { () }
 for_tuples! { tuples }
 
-/// Accesses of one type, in a number that is known only at run time.
+/// A list of accesses of one type, whose length is known only at run time.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -243,7 +245,7 @@ impl<A: AccessList> AccessList for List<A> {
     }
 
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: each access gets its own site: sites are taken in the order of the accesses.
+        // SAFETY: sites are taken in the order of the accesses, so each access gets its own site.
         self.0.iter().map(|access| unsafe { access.views(sites) }).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Accumulating accesses: a private replica that the tasks of a group share, one at a time.
 //!
-//! [`Accumulation`] decides what a replica begins with and which task may use it when; this module holds the
-//! elements.
+//! [`Accumulation`] decides the initial content of a replica, and which task may use the replica at which time; this
+//! module contains the elements.
 
 use super::access::{Access, Declared, Group, Record, Replicated, combine_at_home, site_of};
 use super::combine::operation;
@@ -32,11 +32,11 @@ use std::sync::Arc;
 pub struct Accumulate<T: Element, S: Shape, R> {
     declared: Declared<T, S>,
     reducer: R,
-    /// Contains the operation's id as of registration, even if the user's `Reducer::id` later returns another one.
+    /// Contains the operation's ID as of registration, even if the user's `Reducer::id` later returns a different ID.
     mode: Mode,
-    /// The groups that the region belongs to, part by part. Filled at submission, read by the owner.
+    /// The groups that the region belongs to, part by part. Filled at submission, and read by the owner.
     groups: UnsafeCell<SmallVec<[Group; 1]>>,
-    /// Memory for a new replica, in case the group has no free one.
+    /// Memory for a new replica, in case the group has no free replica.
     spare: UnsafeCell<Option<Replica<T>>>,
     /// The replica in use.
     replica: UnsafeCell<Option<Arc<Partial<T, S, R>>>>,
@@ -49,13 +49,14 @@ struct Partial<T: Element, S: Shape, R> {
     block: Block,
     reducer: R,
     mode: Mode,
-    /// Which part belongs to which group, by group number. The replica serves tasks that belong to the same groups.
+    /// The parts, each with the number of the group that it belongs to. The replica serves tasks that belong to the
+    /// same groups.
     parts: SmallVec<[(u64, Block); 1]>,
     elements: UnsafeCell<Replica<T>>,
 }
 
-// SAFETY: the elements are accessed by the one task that uses the replica at a time (invariant 1 of
-// `depend::accumulation`), and then by the threads that combine parts of it, which only read; nothing else changes.
+// SAFETY: at any time, only the one task that uses the replica accesses the elements (invariant 1 of
+// `depend::accumulation`). Later, the threads that combine parts of the replica only read them. No other field changes.
 unsafe impl<T: Element, S: Shape, R: Reducer<T>> Sync for Partial<T, S, R> {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
@@ -71,7 +72,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
     /// Nothing else uses the access's cells while the reference lasts.
     #[allow(clippy::mut_from_ref)] // the safety contract excludes a second reference
     unsafe fn begin(&self) -> &mut [T] {
-        // SAFETY: the access's cells belong to the task's owner, which calls this once, when the body begins.
+        // SAFETY: the access's cells belong to the task's owner, which calls this only once, when the body begins.
         let (groups, spare, replica) =
             unsafe { (&*self.groups.get(), &mut *self.spare.get(), &mut *self.replica.get()) };
         let parts: SmallVec<[(u64, Block); 1]> =
@@ -98,16 +99,16 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
             each.into_iter().for_each(|group| group.add(new.clone()));
             new
         });
-        // SAFETY: the replica is this task's until it is given back; the access keeps it alive.
+        // SAFETY: the replica belongs to this task until it is given back, and the access keeps it alive.
         unsafe { &mut *replica.insert(partial).elements.get() }.elements_mut()
     }
 
-    /// Returns the place of a replica that this task may use from now on, and the spans of the region.
+    /// Returns the site of a replica that this task may use from now on, and the spans of the region.
     ///
     /// # Safety
     /// As for `begin`, until the replica is given back.
     pub(super) unsafe fn begin_site(&self) -> (Site, &S::Spans) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         site_of(unsafe { self.begin() }, self.declared.spans())
     }
 }
@@ -144,12 +145,12 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Accumulate<T, S, R> {
     }
 
     unsafe fn enlist(&self, group: Group) {
-        // SAFETY: the task is being submitted: nothing else has its body yet.
+        // SAFETY: the task is still being submitted, so nothing else has access to its body yet.
         unsafe { &mut *self.groups.get() }.push(group);
     }
 
     unsafe fn keep(&self) {
-        // SAFETY: the body has ended, and the owner calls this.
+        // SAFETY: the body has ended and the owner calls this, so nothing else uses the access's cells.
         let (groups, replica) = unsafe { (&*self.groups.get(), &mut *self.replica.get()) };
         if let (Some(Group(first, _)), Some(partial)) = (groups.first(), replica.take()) {
             first.give_back(Arc::as_ptr(&partial).cast());
@@ -165,10 +166,11 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulated for Partial<T, S, R> {
     fn combine(&self, group: &Accumulation, part: &Block) {
         let own = self.parts.iter().filter(|(number, _)| *number == group.number());
         for part in own.filter_map(|(_, own)| own.intersection(part)) {
-            // SAFETY: all tasks that added to these elements have run, and none adds to them any more: the group is
-            // closed there (invariant 1 of `depend::accumulation`).
+            // SAFETY: all tasks that added to these elements have run, and no task adds to them any more, because the
+            // group is closed for this part (invariant 1 of `depend::accumulation`).
             let elements = unsafe { &*self.elements.get() }.elements();
-            // SAFETY: the part belongs to the group: nothing touches it before the join that combines it has ended.
+            // SAFETY: the part belongs to the group, so nothing else touches it before the join that combines it has
+            // ended.
             unsafe { combine_at_home::<T, S, R>(self.region.cell(), &self.block, &self.reducer, elements, &part) };
         }
     }

@@ -1,15 +1,16 @@
 //! Memory of other libraries that data objects have adopted: ownership and release.
 //!
 //! Memory that the host can reach becomes the data object's home. Device memory becomes a replica on that device that
-//! is valid from the beginning; the home then consists of addresses alone until it is touched ([`Reserved`]), and
-//! keeps the tensor. Adopted device memory does not count towards the capacity there and is never evicted; the
-//! replica is gone with the data object or its device. So both kinds are given back together with the home, which is
-//! released after all replicas.
+//! is valid from the beginning; the home then consists of addresses alone until it is touched ([`Reserved`]), and keeps
+//! the tensor. Adopted device memory does not count towards the device's capacity and is never evicted; the replica
+//! goes away together with the data object or its device. So both kinds of memory are given back together with the
+//! home, which is released after all replicas.
 //!
 //! Invariants:
 //! 1. A tensor's deleter is called once, when nothing uses any of its memory any more.
-//! 2. No two data objects of this process have adopted the same byte ([`Claim`]): otherwise their tasks would not be
-//!    ordered with each other. Device addresses that can be adopted are in the same address space as the host's.
+//! 2. No two data objects of this process have adopted the same byte ([`Claim`]), because their tasks would not be
+//!    ordered with each other. Claims can cover host and device memory alike, because device addresses that can be
+//!    adopted are in the same address space as host addresses.
 
 use super::dlpack::{DlElement, Layout, Tensor};
 use super::{BoxCopy, Element, Reserved, copy_box, strides_of};
@@ -21,17 +22,17 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Adopted memory: from the address of its first byte to the end address and the data object's name.
+/// Adopted memory: a map from the address of the first byte to the end address and the name of the data object.
 static CLAIMED: Mutex<BTreeMap<usize, (usize, String)>> = Mutex::new(BTreeMap::new());
 
-/// A part of the process's memory that one data object has adopted.
+/// A claim of one data object on a part of the process's memory that it has adopted.
 pub(crate) struct Claim(Option<usize>);
 
 impl Claim {
     /// Claims this memory for a data object of this name.
     ///
     /// # Errors
-    /// If another data object has adopted a part of it.
+    /// Fails if another data object has adopted a part of this memory.
     pub(crate) fn of(first: usize, bytes: usize, data: &str) -> Result<Self, String> {
         if bytes == 0 {
             return Ok(Self(None));
@@ -61,7 +62,8 @@ impl Drop for Claim {
 
 /// A home that was adopted.
 pub(crate) struct ForeignArray {
-    // The claim is dropped before the memory: another data object may get the same addresses at once.
+    // The claim is dropped before the memory, because another data object may get the same addresses as soon as the
+    // memory is freed.
     _claim: Claim,
     tensor: Tensor,
     first: *mut u8,
@@ -70,27 +72,28 @@ pub(crate) struct ForeignArray {
     element: TypeId,
 }
 
-// SAFETY: the memory is the tensor's, which any thread may use; dependences decide which task touches it when.
+// SAFETY: the memory belongs to the tensor, whose memory any thread may use, and dependences keep conflicting tasks
+// from touching it at the same time.
 unsafe impl Send for ForeignArray {}
 
 impl ForeignArray {
-    /// Makes a home of a tensor whose memory is claimed.
+    /// Turns a tensor whose memory is claimed into a home.
     pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
         let Layout { first, extents, strides, .. } = *layout;
         Self { _claim: claim, tensor, first, extents, strides, element: TypeId::of::<T>() }
     }
 
-    /// Copies the elements; the memory goes back to its producer.
+    /// Copies the elements, and gives the memory back to its producer.
     ///
     /// # Panics
-    /// If `T` is not the type of its elements.
+    /// Panics if `T` is not the element type.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
         let mut elements = bytemuck::zeroed_vec::<T>(self.extents.iter().product());
         let from = Site { first: self.first, strides: self.strides };
         let to = Site { first: elements.as_mut_ptr().cast(), strides: strides_of(&self.extents) };
-        // SAFETY: the tensor has the elements of its shape at these strides, and nothing uses it any more; the vector
-        // has equally many elements.
+        // SAFETY: the tensor has the elements of its shape at these strides, and nothing uses it any more. The vector
+        // has the same number of elements, so the copy stays inside both.
         unsafe { copy_box(&BoxCopy { from, to, extents: self.extents, element_bytes: size_of::<T>() }) };
         elements
     }
@@ -102,7 +105,7 @@ impl fmt::Debug for ForeignArray {
     }
 }
 
-/// The home of a data object in device memory that another library has made.
+/// The home of a data object in device memory that another library has allocated.
 pub(crate) struct DeviceArray {
     // Dropped first, as in `ForeignArray`.
     _claim: Claim,
@@ -111,7 +114,7 @@ pub(crate) struct DeviceArray {
 }
 
 impl DeviceArray {
-    /// Takes a tensor whose memory is claimed as a replica, and reserves a home for it.
+    /// Takes over a tensor whose memory is claimed as a replica, and reserves a home for the data object.
     pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
         let home = Reserved::new::<T>(layout.extents.iter().product());
         Self { _claim: claim, tensor, home }
@@ -122,7 +125,7 @@ impl DeviceArray {
         self.home.first()
     }
 
-    /// Copies the elements from the home; the device memory goes back to its producer.
+    /// Copies the elements from the home, and gives the device memory back to its producer.
     pub(super) fn into_vec<T: Element>(self) -> Vec<T> {
         self.home.into_vec()
     }

@@ -1,4 +1,4 @@
-//! Homes of data objects in host memory: our own, or lent by a caller.
+//! Homes of data objects in host memory, either owned by the runtime or lent by a caller.
 
 use super::adopted::{DeviceArray, ForeignArray};
 use super::dlpack::Layout as TensorLayout;
@@ -14,30 +14,30 @@ use std::alloc::{Layout, dealloc};
 use std::any::TypeId;
 use std::mem::ManuallyDrop;
 
-/// The size of a cache line nearly everywhere.
+/// The size of a cache line on almost all CPUs.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// The number of different lines of a page at which an array may begin; caches index sets by the address within a
-/// page.
+/// The number of lines in a page, at any of which an array may begin. The line matters because caches select a set by
+/// the address within a page.
 const LINES: usize = 64;
 
-/// An ordinary page.
+/// The size of an ordinary page.
 pub(super) const PAGE_BYTES: usize = LINES * LINE_BYTES;
 
 /// The size from which the placement of arrays in cache sets matters.
 const LARGE_BYTES: usize = 16 * LINES * LINE_BYTES;
 
-/// Returns the offset in a page, in bytes, at which the `number`-th large array begins: at a different line than its
-/// neighbours.
+/// Returns the offset in bytes from the start of a page at which the large array with index `number` begins.
+/// Consecutive arrays begin at different lines.
 pub(super) fn line_in_page(number: u64) -> usize {
-    // 17 is coprime to the number of lines, so every line is used in turn, and neighbours are far apart.
+    // 17 is coprime to the number of lines, so every line is used in turn, and consecutive arrays are far apart.
     number as usize * 17 % LINES * LINE_BYTES
 }
 
-/// A vector without its type, whose elements may begin some bytes after its base.
+/// A type-erased vector, whose elements may begin some bytes after its base.
 ///
-/// Invariant: `base` and `layout` are those of a `Vec` of elements of the type `element`, and `len` of these,
-/// initialised, are `skipped_bytes` after `base`, where they are aligned.
+/// Invariant: `base` and `layout` describe the allocation of a `Vec` with elements of type `element`. `len` initialised
+/// elements begin `skipped_bytes` after `base`, and are aligned there.
 #[derive(Debug)]
 pub(crate) struct HostBuffer {
     base: *mut u8,
@@ -48,7 +48,7 @@ pub(crate) struct HostBuffer {
     element: TypeId,
 }
 
-// SAFETY: the buffer owns plain elements that are `Send` and `Sync`.
+// SAFETY: the buffer owns plain elements that are `Send` and `Sync`, so it may move to another thread.
 unsafe impl Send for HostBuffer {}
 
 impl HostBuffer {
@@ -59,16 +59,16 @@ impl HostBuffer {
     }
 
     /// Allocates `len` zeros. Buffers larger than a cache line are line-aligned, which allocators do not guarantee.
-    /// Large buffers are staggered by `number` lines of their page: allocators would begin all of them at the same
-    /// line, so that equal indices of several arrays would compete for the same cache set. Still larger buffers
-    /// request huge pages.
+    /// Large buffers are staggered within their page depending on `number`, because allocators would begin all of them
+    /// at the same line, and equal indices of several arrays would then compete for the same cache set. Even larger
+    /// buffers request huge pages.
     ///
     /// # Panics
-    /// If the size in bytes exceeds that of any allocation.
+    /// Panics if the size in bytes exceeds the maximum size of an allocation.
     pub(crate) fn zeros<T: Element>(len: usize, number: u64) -> Self {
         let bytes = size_of::<T>();
         let spare_lines = match len.saturating_mul(bytes) {
-            // An alignment of more than a line implies line alignment.
+            // An alignment larger than a line implies line alignment.
             all if all <= LINE_BYTES || align_of::<T>() > LINE_BYTES => 0,
             all if all < LARGE_BYTES => 1,
             _ => LINES + 1,
@@ -98,18 +98,18 @@ impl HostBuffer {
     /// Converts the buffer back into a vector; the elements move to the front if bytes were skipped.
     ///
     /// # Panics
-    /// If `T` is not the type the buffer was made from.
+    /// Panics if `T` is not the type the buffer was made from.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
         let parts = ManuallyDrop::new(self);
         let first = parts.base.cast::<T>();
         if parts.skipped_bytes > 0 {
-            // SAFETY: by the type's invariant both places have room for `len` elements and are aligned.
+            // SAFETY: by the type's invariant, both addresses are aligned and have room for `len` elements.
             unsafe { std::ptr::copy(parts.first().cast::<T>(), first, parts.len) };
         }
-        // An allocation of no bytes holds any number of zero-sized elements.
+        // An empty allocation holds any number of zero-sized elements.
         let capacity = parts.layout.size().checked_div(size_of::<T>()).unwrap_or(parts.len);
-        // SAFETY: the parts of a `Vec` of this type, which was taken apart once.
+        // SAFETY: these are the parts of a `Vec` of this type, which was taken apart and is reassembled only here.
         unsafe { Vec::from_raw_parts(first, parts.len, capacity) }
     }
 }
@@ -117,8 +117,8 @@ impl HostBuffer {
 impl Drop for HostBuffer {
     fn drop(&mut self) {
         if self.layout.size() > 0 {
-            // SAFETY: a `Vec`'s allocation, which has this layout; its elements have no destructors, as they are
-            // `Copy`.
+            // SAFETY: `base` is the allocation of a `Vec`, which has this layout. Its elements are `Copy`, so they have
+            // no destructors.
             unsafe { dealloc(self.base, self.layout) }
         }
     }
@@ -130,24 +130,25 @@ impl Drop for HostBuffer {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct DataCell {
-    /// The runtime that the data object is registered with.
+    /// The ID of the runtime that the data object is registered with.
     pub(crate) runtime: u64,
     base: *mut u8,
     pub(crate) datum: Datum,
     home: Mutex<Option<Home>>,
-    /// The number of elements from one index to the next in the host copy, per dimension. Elements along the
-    /// innermost dimension are adjacent, and no two indices have the same place.
+    /// The strides in the host copy, in elements, one per dimension. Elements along the innermost dimension are
+    /// adjacent, and no two indices have the same address.
     strides: [usize; MAX_DIMS],
-    /// The alignment of elements, in every memory.
+    /// The alignment of elements, which is the same in every memory.
     element_align: usize,
     /// Memory that reductions reuse.
     spares: SparesOf,
 }
 
-// SAFETY: the memory at `base` is `Send` and `Sync`, and accessed only through views (rules 1–3 of the module).
+// SAFETY: the memory at `base` is `Send` and `Sync`, and is accessed only through views, which are sound on any thread
+// (rules 1–3 of the module).
 unsafe impl Send for DataCell {}
-// SAFETY: a shared reference gives the elements' address; views are made from it for tasks that dependences keep
-// apart.
+// SAFETY: a shared reference only gives the address of the elements. Views are made from that address only for tasks
+// that dependences keep from conflicting.
 unsafe impl Sync for DataCell {}
 
 impl DataCell {
@@ -156,22 +157,22 @@ impl DataCell {
         Some(&self.spares).filter(|_| !self.datum.phantom)
     }
 
-    /// Creates a data object whose home is `buffer`, which holds as many elements of this type as the shape has.
+    /// Creates a data object whose home is `buffer`, which contains exactly the elements of the shape.
     pub(crate) fn new<T: Element>(runtime: u64, id: DataId, shape: &[usize], buffer: HostBuffer) -> Self {
         let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), buffer.first());
         let strides = strides_of(datum.shape());
         Self::with_home::<T>(runtime, datum, Some(Home::Array(buffer)), base, strides)
     }
 
-    /// Creates a data object whose home shares a piece of memory with others, and holds as many elements of this type
-    /// as the shape has.
+    /// Creates a data object whose home is a part of a piece of memory shared with other data objects. The part
+    /// contains exactly the elements of the shape.
     pub(crate) fn together<T: Element>(runtime: u64, id: DataId, shape: &[usize], part: Part) -> Self {
         let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), part.first());
         let strides = strides_of(datum.shape());
         Self::with_home::<T>(runtime, datum, Some(Home::Together(part)), base, strides)
     }
 
-    /// Creates a data object whose home gets memory only where it is touched.
+    /// Creates a data object whose home reserves addresses, and gets memory only where it is touched.
     pub(crate) fn reserved<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), false);
         let home = Reserved::new::<T>(shape.iter().product());
@@ -184,13 +185,13 @@ impl DataCell {
         matches!(*self.home.lock(), Some(Home::Reserved(_) | Home::Adopted(_)))
     }
 
-    /// Creates a data object whose home was made by another library.
+    /// Creates a data object whose home was allocated by another library.
     pub(crate) fn foreign<T: Element>(runtime: u64, id: DataId, layout: &TensorLayout, home: ForeignArray) -> Self {
         let datum = Datum::new(id, &layout.shape, size_of::<T>(), false);
         Self::with_home::<T>(runtime, datum, Some(Home::Foreign(home)), layout.first, layout.strides)
     }
 
-    /// Creates a data object in device memory that was made by another library.
+    /// Creates a data object in device memory that was allocated by another library.
     pub(crate) fn adopted<T: Element>(
         runtime: u64,
         id: DataId,
@@ -212,8 +213,9 @@ impl DataCell {
         Self::with_home::<T>(runtime, datum, Some(Home::Unified(home)), first, strides)
     }
 
-    /// Creates a data object whose home is lent: elements of this type at `base`, with these strides. Nothing is
-    /// freed here; the data object is dropped when nothing uses it any more (see [`Lease`](super::Lease)).
+    /// Creates a data object whose home is lent: elements of this type at `base`, with these strides. The home is never
+    /// freed, because it is not ours; the data object is dropped when nothing uses it any more (see
+    /// [`Lease`](super::Lease)).
     pub(super) fn borrowed<T: Element>(
         runtime: u64,
         id: DataId,
@@ -252,12 +254,12 @@ impl DataCell {
         Self { runtime, base, datum, home: Mutex::new(home), strides, element_align, spares }
     }
 
-    /// Takes the home out. Called at most once, and never for a data object without a home or with a lent one.
+    /// Takes the home out. Called at most once, and never for a data object that has no home or a lent home.
     pub(crate) fn take_home(&self) -> Option<Home> {
         self.home.lock().take()
     }
 
-    /// Returns the number of elements from one index to the next in the host copy, per dimension.
+    /// Returns the strides in the host copy, in elements, one per dimension.
     #[inline]
     pub(crate) fn strides(&self) -> [usize; MAX_DIMS] {
         self.strides
@@ -281,7 +283,7 @@ impl DataCell {
         self.base.wrapping_add(offset * self.datum.element_bytes)
     }
 
-    /// Returns the alignment of elements, in every memory.
+    /// Returns the alignment of elements, which is the same in every memory.
     pub(crate) fn element_align(&self) -> usize {
         self.element_align
     }
@@ -307,7 +309,8 @@ pub(crate) fn strides_of(shape: &[usize; MAX_DIMS]) -> [usize; MAX_DIMS] {
 mod tests {
     use super::*;
 
-    /// Checks that buffers with skipped bytes are aligned, fit, and are converted back whole; returns their lines.
+    /// Checks that buffers with skipped bytes are aligned, large enough, and converted back without loss. Returns the
+    /// lines at which they begin.
     fn lines_of<T: Element + PartialEq + std::fmt::Debug>() -> Vec<usize> {
         let len = LARGE_BYTES / size_of::<T>() + 3;
         let mut lines: Vec<usize> = (0..8)
@@ -329,8 +332,8 @@ mod tests {
     fn large_zeroed_arrays_begin_at_different_lines_and_convert_back_whole() {
         assert!(lines_of::<f64>().len() > 1);
         assert!(lines_of::<u8>().len() > 1);
-        // Elements smaller than a line and not dividing it, of exactly a line but with less alignment, and of several
-        // lines.
+        // Elements that are smaller than a line and do not divide it, elements of exactly one line with a smaller
+        // alignment, and elements of several lines.
         assert!(lines_of::<[f64; 3]>().len() > 1);
         assert!(lines_of::<[f64; 8]>().len() > 1);
         assert!(lines_of::<[u8; 256]>().len() > 1);
@@ -339,9 +342,9 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     #[repr(C, align(128))]
     struct Aligned([u8; 128]);
-    // SAFETY: bytes without padding, for which all bit patterns are valid.
+    // SAFETY: the type consists of bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Zeroable for Aligned {}
-    // SAFETY: bytes without padding, for which all bit patterns are valid.
+    // SAFETY: the type consists of bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Pod for Aligned {}
 
     #[test]
@@ -352,7 +355,7 @@ mod tests {
             assert_eq!(HostBuffer::new(vec.clone()).into_vec::<Aligned>(), vec);
         }
         assert!(HostBuffer::zeros::<Aligned>(LARGE_BYTES, 5).first().addr().is_multiple_of(128));
-        // Small buffers of more than a line are aligned to one; a single line may begin anywhere.
+        // Small buffers of more than a line are line-aligned; a buffer of a single line may begin anywhere.
         for len in [65, 100, LARGE_BYTES - 1] {
             let few = HostBuffer::zeros::<u8>(len, 5);
             assert!(few.first().addr().is_multiple_of(LINE_BYTES) && few.skipped_bytes < LINE_BYTES);
@@ -364,8 +367,8 @@ mod tests {
         assert_eq!(HostBuffer::new(roomy).into_vec::<u16>(), [1, 2, 3]);
     }
 
-    /// Pages must be touched first by the writing thread, so that they are near it. The size exceeds 32 MiB because C
-    /// allocators may recycle smaller blocks that are already resident.
+    /// Pages must first be touched by the writing thread, so that they are placed near it. The size exceeds 32 MiB
+    /// because C allocators may recycle smaller blocks that are already resident.
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn large_zeroed_arrays_are_resident_only_where_written() {
@@ -373,7 +376,7 @@ mod tests {
         let buffer = HostBuffer::zeros::<u8>(LEN, 3);
         let resident = || super::super::reserved::resident_bytes(buffer.first(), LEN);
         assert!(resident() < LEN / 8, "{} bytes", resident());
-        // SAFETY: inside the buffer, and ours alone.
+        // SAFETY: the range is inside the buffer, and the buffer belongs to this test alone.
         unsafe { buffer.first().wrapping_add(LEN / 2).write_bytes(1, LEN / 4) };
         assert!((LEN / 4..LEN / 2).contains(&resident()), "{} bytes", resident());
     }

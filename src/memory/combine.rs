@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An associative operation with an identity.
 ///
-/// [`Sum`], [`Min`] and [`Max`] are built in, [`Reduction::new`] makes an operation from a closure, and any type can
+/// [`Sum`], [`Min`] and [`Max`] are built in, [`Reduction::new`] turns a closure into an operation, and any type can
 /// implement the trait:
 ///
 /// ```
@@ -45,19 +45,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Reducer<T>: Clone + Send + Sync + 'static {
-    /// Returns the identity of the operation, with which a private replica begins.
+    /// Returns the identity of the operation, which is the initial value of a private replica.
     fn identity(&self) -> T;
     /// Combines `contribution` into `accumulator`.
     fn combine(&self, accumulator: &mut T, contribution: T);
-    /// Returns the operation's id. Reductions with the same id on the same region run concurrently; those with
-    /// different ids run one after the other.
+    /// Returns the operation's ID. Reductions with the same ID on the same region run concurrently; reductions with
+    /// different IDs run one after the other.
     ///
-    /// By default all values of a type are the same operation. A type whose values are different operations, such as
-    /// sums modulo a number, stores an [`OpId::unique`] in each of them, which clones share.
+    /// By default, all values of a type are the same operation. A type whose values are different operations, such as
+    /// sums modulo a number, should store an [`OpId::unique`] in each value; clones of a value share its ID.
     fn id(&self) -> OpId {
         OpId::of::<Self>()
     }
-    /// Returns whether contributions may be combined in any order, and with each other first.
+    /// Returns whether contributions may be combined in any order, and with each other before they are combined with
+    /// the region.
     ///
     /// The default is `false`: contributions are combined one by one in the order of submission, and a task that ends
     /// early keeps its replica until its turn comes. Return `true` if the operation gives the same bits in any order,
@@ -67,8 +68,8 @@ pub trait Reducer<T>: Clone + Send + Sync + 'static {
     }
 }
 
-/// Returns the id of an operation. An operation in any order does not share a group with the same operation in the
-/// order of submission.
+/// Returns the ID of an operation. An operation that combines in any order does not share a group with the same
+/// operation in submission order.
 pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
     let id = reducer.id();
     if reducer.in_any_order() { id.in_any_order() } else { id }
@@ -76,11 +77,11 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
 
 /// Addition of integers, floating-point and [complex numbers](super::Complex); the identity is zero.
 ///
-/// Integers are added in any order. Floating-point sums are rounded, so they are added in the order of submission,
-/// unless wrapped in [`AnyOrder`]. Complex numbers follow the rule of their parts.
+/// Integers are added in any order. Floating-point sums are rounded, so floating-point numbers are added in submission
+/// order, unless the operation is wrapped in [`AnyOrder`]. Complex numbers follow the rule for the type of their parts.
 ///
-/// Integer sums wrap around at the bounds of their type, as [`i32::wrapping_add`] does. So they are the same in any
-/// order, and a sum that fits is correct even if a partial sum overflows.
+/// Integer sums wrap around at the bounds of their type, as [`i32::wrapping_add`] does. They are therefore the same in
+/// any order, and a sum that fits is correct even if a partial sum overflows.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -95,8 +96,8 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum;
 
-/// The minimum of integers or floating-point numbers; the identity is the largest value of the type. -0.0 is less
-/// than 0.0. If any contribution is a NaN, so is the result, in every order.
+/// The minimum of integers or floating-point numbers; the identity is the largest value of the type. -0.0 is less than
+/// 0.0. If any contribution is NaN, the result is NaN, in every order.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -111,7 +112,8 @@ pub struct Sum;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Min;
 
-/// The maximum; the identity is the smallest value of the type. Otherwise like [`Min`].
+/// The maximum of integers or floating-point numbers; the identity is the smallest value of the type. In other respects
+/// it is like [`Min`].
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -131,21 +133,21 @@ const MIN: OpId = OpId(1);
 const MAX: OpId = OpId(2);
 const FIRST_OWN: u32 = 16;
 static NEXT: AtomicU32 = AtomicU32::new(FIRST_OWN);
-/// The ids of users' types.
+/// The IDs of user-defined types.
 static BY_TYPE: RwLock<BTreeMap<TypeId, OpId>> = RwLock::new(BTreeMap::new());
 
 impl OpId {
-    /// Returns the id of a type whose values are all the same operation.
+    /// Returns the ID of a type whose values are all the same operation.
     pub fn of<R: ?Sized + 'static>() -> Self {
         let operation = TypeId::of::<R>();
         let known = BY_TYPE.read().get(&operation).copied();
         known.unwrap_or_else(|| *BY_TYPE.write().entry(operation).or_insert_with(Self::unique))
     }
 
-    /// Returns an id that no other operation of the process has.
+    /// Returns an ID that no other operation in the process has.
     ///
     /// # Panics
-    /// If none are left, which happens after 2^30.
+    /// Panics if no IDs are left, which happens after 2^30 calls.
     #[track_caller]
     pub fn unique() -> Self {
         let next = |id: u32| (id < Self::LIMIT).then_some(id + 1);
@@ -254,7 +256,7 @@ macro_rules! built_in {
 built_in! { integers u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize }
 built_in! { floats f64 f32 }
 
-/// Complex numbers are added part by part. They have no order, so there is no minimum or maximum.
+/// Complex numbers are added part by part. They are not ordered, so [`Min`] and [`Max`] do not support them.
 impl<T> Reducer<Complex<T>> for Sum
 where
     Sum: Reducer<T>,
@@ -279,9 +281,9 @@ where
 
 /// An operation whose contributions may be combined in any order: `AnyOrder(Sum)` of floating-point numbers.
 ///
-/// No task waits for its turn, so there are never many more replicas than threads. In return, the rounding of a sum
-/// depends on which task ends first. Without `AnyOrder`, sums are the same in every run, and contributions that are
-/// early keep their replicas, each of the region's size, until all earlier ones have been combined.
+/// No task waits for its turn, so there are never many more replicas than threads. The drawback is that the rounding of
+/// a sum depends on which task ends first. Without `AnyOrder`, sums are the same in every run, but a task that finishes
+/// early keeps its replica, which has the size of the region, until all earlier contributions have been combined.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -380,8 +382,8 @@ impl<T: Element> Reduction<T> {
     /// Makes an associative operation from its identity and a closure that combines a contribution into an
     /// accumulator.
     ///
-    /// Contributions are combined in the order of submission, so the operation need not be commutative. If it is, and
-    /// the order in which they are combined does not matter, wrapping it in [`AnyOrder`] saves waiting and memory.
+    /// Contributions are combined in submission order, so the operation need not be commutative. If the operation is
+    /// commutative and the order does not matter, wrapping it in [`AnyOrder`] saves waiting and memory.
     pub fn new(name: &'static str, identity: T, operation: impl Fn(&mut T, T) + Send + Sync + 'static) -> Self {
         let id = OpId::unique();
         Self { name, id, identity, operation: Arc::new(operation) }

@@ -3,7 +3,7 @@
 use crate::depend::Site;
 use crate::region::MAX_DIMS;
 
-/// One box to copy; each site is that of the box's first element.
+/// A box to copy; each site is the site of the box's first element.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoxCopy {
     pub(crate) from: Site,
@@ -15,8 +15,8 @@ pub(crate) struct BoxCopy {
 /// Copies a box, in runs of elements that are contiguous on both sides.
 ///
 /// # Safety
-/// Both sites are valid for the box, nothing writes the source's or touches the destination's elements meanwhile, and
-/// the two do not overlap.
+/// Both sites are valid for the box. During the call, nothing writes the elements of the source or touches the elements
+/// of the destination, and the two do not overlap.
 pub(crate) unsafe fn copy_box(copy: &BoxCopy) {
     let BoxCopy { from, to, extents, element_bytes } = *copy;
     if extents.contains(&0) {
@@ -72,7 +72,7 @@ mod tests {
             extents: [3, 4, 1, 1],
             element_bytes: 4,
         };
-        // SAFETY: rows 2..5 and columns 2..6 lie in the source, and the target holds 3 × 4.
+        // SAFETY: rows 2..5 and columns 2..6 are inside the source, and the target has room for 3 × 4 elements.
         unsafe { copy_box(&copy) };
         assert_eq!(target, [22, 23, 24, 25, 32, 33, 34, 35, 42, 43, 44, 45]);
     }

@@ -1,11 +1,11 @@
-//! Detached bodies: their task ends later than they return, when everything they lent out is given back or their
-//! future is ready.
+//! Detached bodies, whose task does not end when they return, but when everything that they have lent out has been
+//! given back or their future is ready.
 //!
-//! A panic of the body or of its future is stored as the task's failure: guards may still be out, and the task fails
-//! when they are back.
+//! A panic of the body or of its future is stored as the task's failure, because guards may still be outstanding. The
+//! task fails when they have been given back.
 //!
-//! These bodies run in host memory only: their task has just a body for CPU units, which no unit with other memory
-//! takes.
+//! These bodies run only in host memory, because their task has only a body for CPU units, which no unit with a
+//! different memory takes.
 
 use super::lent::{Lend, Lender, Lending};
 use super::payload::{Place, Stopped};
@@ -25,7 +25,7 @@ use std::task::Poll;
 /// A closure that lends its views out.
 pub struct Detached<F, R>(pub(crate) F, pub(crate) PhantomData<fn() -> R>);
 
-/// A closure that makes a future, or the future that it has made.
+/// A closure that creates a future, or the future that it has created.
 pub struct Async<F, U>(Stage<F, U>);
 
 enum Stage<F, U> {
@@ -33,7 +33,7 @@ enum Stage<F, U> {
     Begun(Pin<Box<U>>, Arc<Detachment>),
 }
 
-/// A task of the runtime without a body, which ends when its region is given back.
+/// An internal task without a body, which ends when its region is given back.
 pub(crate) struct LentOut(pub(crate) Arc<Detachment>);
 
 impl Sealed for LentOut {}

@@ -1,14 +1,14 @@
 //! Exchange of arrays with other libraries through DLPack's C structures, which NumPy, PyTorch, CuPy and others
 //! support.
 //!
-//! A [`Tensor`] owns a DLPack tensor. A runtime adopts it ([`adopted`](super::adopted)) and gives it back when the
-//! data object is dropped. In the other direction, an array becomes a tensor without being copied, and so does a
-//! region that a runtime lends out.
+//! A [`Tensor`] owns a DLPack tensor. A runtime can adopt the tensor ([`adopted`](super::adopted)) and gives it back
+//! when the data object is dropped. In the other direction, an array, or a region that a runtime lends out, becomes a
+//! tensor without being copied.
 //!
 //! Invariants:
 //! 1. A tensor's deleter is called once, when its owner is dropped: a variable of the program or a data object's
 //!    home.
-//! 2. Memory that others may read meanwhile is never adopted: tasks of the data object would write to it.
+//! 2. Memory that others may be reading is never adopted, because tasks that access the data object would write to it.
 
 use super::buffer::strides_of;
 use super::lease::strides_of_view;
@@ -27,10 +27,11 @@ use std::ptr::{self, NonNull};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct DlDevice {
-    /// `DLDeviceType`: 1 is host memory, 2 CUDA's, 3 host memory that CUDA has page-locked, 4 OpenCL's, 10 ROCm's, 11
-    /// host memory that ROCm has page-locked, 13 memory that CUDA moves between host and devices.
+    /// `DLDeviceType`: 1 is host memory, 2 is CUDA device memory, 3 is host memory page-locked by CUDA, 4 is OpenCL
+    /// memory, 10 is ROCm device memory, 11 is host memory page-locked by ROCm, and 13 is memory that CUDA moves
+    /// between host and devices.
     pub device_type: i32,
-    /// The number of the device among those of its type.
+    /// The index of the device among the devices of its type.
     pub device_id: i32,
 }
 
@@ -72,9 +73,9 @@ impl fmt::Display for DlDevice {
 pub struct DlDataType {
     /// `DLDataTypeCode`: 0 is a signed integer, 1 an unsigned one, 2 a floating-point number, 5 a complex one.
     pub code: u8,
-    /// Bits of one lane.
+    /// The number of bits of one lane.
     pub bits: u8,
-    /// Lanes, that is numbers, in one element.
+    /// The number of lanes, that is, of numbers in one element.
     pub lanes: u16,
 }
 
@@ -100,7 +101,7 @@ impl fmt::Display for DlDataType {
 pub struct DlTensor {
     /// The address at which the memory begins.
     pub data: *mut c_void,
-    /// The device whose memory it is.
+    /// The device whose memory contains the tensor.
     pub device: DlDevice,
     /// The number of dimensions.
     pub ndim: i32,
@@ -122,11 +123,11 @@ pub struct DlManagedTensor {
     pub dl_tensor: DlTensor,
     /// Opaque data of the producer.
     pub manager_ctx: *mut c_void,
-    /// Frees this structure and everything that belongs to it; `None` if there is nothing to free.
+    /// The function that frees this structure and everything that belongs to it; `None` if there is nothing to free.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
-/// A number type that DLPack knows. Adopted arrays have [`Element`]s of such a type.
+/// A number type that DLPack can describe. The [`Element`]s of an adopted array are of such a type.
 ///
 /// ```
 /// use thalweg::dlpack::{DlDataType, DlElement};
@@ -158,7 +159,7 @@ macro_rules! others {
 
 others! { i8 i16 u8 u16 Complex<f32> Complex<f64> }
 
-/// An array of another library, or for another library: an owned `DLManagedTensor`.
+/// An array that comes from another library, or is meant for one: an owned `DLManagedTensor`.
 ///
 /// ```
 /// use ndarray::array;
@@ -179,16 +180,18 @@ others! { i8 i16 u8 u16 Complex<f32> Complex<f64> }
 /// ```
 pub struct Tensor {
     raw: NonNull<DlManagedTensor>,
-    /// Whether others may read the memory meanwhile.
+    /// Whether others may read the memory while the tensor exists.
     is_shared: bool,
 }
 
-// SAFETY: `from_raw` demands a tensor whose memory and deleter any thread may use, and `of` makes one.
+// SAFETY: `from_raw` requires a tensor whose memory and deleter any thread may use, and the tensors made here are of
+// this kind.
 unsafe impl Send for Tensor {}
-// SAFETY: a shared reference gives access to the tensor's description, which never changes.
+// SAFETY: a shared reference gives access only to the tensor's description, which never changes.
 unsafe impl Sync for Tensor {}
 
-/// The allocation of a tensor of ours: the owner of its memory, and the lists that the structure points to.
+/// The allocation behind a tensor that we made. It contains the owner of the tensor's memory, and the lists that the
+/// structure points to.
 struct Lent<O> {
     managed: DlManagedTensor,
     _owner: O,
@@ -197,7 +200,8 @@ struct Lent<O> {
 }
 
 unsafe extern "C" fn free<O>(tensor: *mut DlManagedTensor) {
-    // SAFETY: `Tensor::owned` has leaked the box of this type, and a deleter is called once.
+    // SAFETY: `Tensor::owned` has leaked a box of this type, and a deleter is called only once, so this call takes back
+    // the ownership.
     let lent = unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Lent<O>>()) };
     drop_quietly(|| drop(lent)); // the caller is not Rust code, so no panic may escape
 }
@@ -211,7 +215,7 @@ impl Tensor {
     /// called, from any thread.
     ///
     /// # Panics
-    /// If `tensor` is null.
+    /// Panics if `tensor` is null.
     #[track_caller]
     pub unsafe fn from_raw(tensor: *mut DlManagedTensor) -> Self {
         Self { raw: NonNull::new(tensor).expect("a tensor's address is not null"), is_shared: false }
@@ -235,12 +239,13 @@ impl Tensor {
             strides[d - 1] = strides[d] * shape[d];
         }
         let first = elements.as_ptr().cast_mut().cast();
-        // SAFETY: the elements stay there as long as their vector lives, and belong to the tensor alone.
+        // SAFETY: the tensor owns the vector, so the elements stay in place as long as the tensor exists, and nothing
+        // else accesses them.
         unsafe { Self::owned::<T, _>(elements, first, DlDevice::HOST, &shape, &strides, false) }
     }
 
-    /// Makes a tensor of a region of this shape, which a task of the runtime keeps at `site` until `owner` is
-    /// dropped. If `is_shared`, it may only be read.
+    /// Makes a tensor of a region of this shape, which an internal task keeps at `site` until `owner` is dropped. If
+    /// `is_shared`, the region may only be read.
     pub(crate) fn lent<T: DlElement, O: Send + 'static>(
         owner: O,
         site: &LentSite,
@@ -248,12 +253,12 @@ impl Tensor {
         is_shared: bool,
     ) -> Self {
         let LentSite { memory, first, strides } = *site;
-        // SAFETY: while the task has the region, no other task writes it, nor touches it if the task updates it.
-        // Until the owner is dropped, neither the region nor its replica is released.
+        // SAFETY: while the task holds the region, no other task writes the region, and if the task updates it, no
+        // other task touches it at all. Neither the region nor its replica is released before the owner is dropped.
         unsafe { Self::owned::<T, _>(owner, first, memory, shape, &strides[..shape.len()], is_shared) }
     }
 
-    /// Makes a tensor of memory that `owner` keeps until the deleter drops it.
+    /// Makes a tensor of memory that `owner` keeps alive until the deleter drops `owner`.
     ///
     /// # Safety
     /// Until then, elements of this type are at `first` in this shape, and only the tensor's owner touches them; if
@@ -288,7 +293,7 @@ impl Tensor {
         (lent.managed.dl_tensor.shape, lent.managed.dl_tensor.strides) =
             (lent.shape.as_mut_ptr(), lent.strides.as_mut_ptr());
         let context = Box::into_raw(lent);
-        // SAFETY: the box was just leaked, so its parts stay where they are.
+        // SAFETY: the box was just leaked, so its fields never move.
         unsafe {
             let managed = &raw mut (*context).managed;
             (*managed).manager_ctx = context.cast();
@@ -298,7 +303,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the tensor for another library, which must call its deleter.
+    /// Returns the raw tensor for another library, which must call the tensor's deleter.
     pub fn into_raw(self) -> *mut DlManagedTensor {
         let raw = self.raw.as_ptr();
         std::mem::forget(self);
@@ -315,7 +320,7 @@ impl Tensor {
         self.tensor().device
     }
 
-    /// Returns the type of its elements.
+    /// Returns the element type.
     pub fn data_type(&self) -> DlDataType {
         self.tensor().dtype
     }
@@ -327,13 +332,14 @@ impl Tensor {
 
     fn list(&self, first: *const i64) -> &[i64] {
         match usize::try_from(self.tensor().ndim) {
-            // SAFETY: a tensor has as many extents as dimensions, and as many strides, if any.
+            // SAFETY: a tensor has as many extents as dimensions and, if it has strides, as many strides, so the list
+            // has `count` entries.
             Ok(count) if count > 0 && !first.is_null() => unsafe { std::slice::from_raw_parts(first, count) },
             _ => &[],
         }
     }
 
-    /// Checks whether the tensor can become a data object of such elements in `S` dimensions, and returns its layout.
+    /// Checks whether the tensor can become a data object of type `T` in `S` dimensions, and returns its layout.
     pub(crate) fn check<T: DlElement, S: Shape>(&self) -> Result<Layout, String> {
         let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
         if self.is_shared {
@@ -390,7 +396,7 @@ impl Tensor {
 
 impl Drop for Tensor {
     fn drop(&mut self) {
-        // SAFETY: we own the tensor, and its deleter is called once.
+        // SAFETY: we own the tensor, so nothing else has called its deleter, and it is called only here.
         unsafe {
             if let Some(deleter) = self.raw.as_ref().deleter {
                 deleter(self.raw.as_ptr());
@@ -407,7 +413,7 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// The place of a region that is lent out.
+/// The location of a region that is lent out.
 pub(crate) struct LentSite {
     pub(crate) memory: DlDevice,
     pub(crate) first: *mut u8,

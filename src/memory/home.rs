@@ -1,4 +1,4 @@
-//! Homes of data objects: the host memory that they were registered with, of whatever kind.
+//! Homes of data objects, which are the host memory of any kind that the objects were registered with.
 //!
 //! A home belongs to its [`DataCell`](super::DataCell) until the task that releases the data object takes it out.
 //! Bodies never access a home through this type: their views are made from addresses.
@@ -17,13 +17,13 @@ use std::ptr::NonNull;
 pub(crate) enum Home {
     /// An array's elements.
     Array(HostBuffer),
-    /// An array's elements, in a piece of memory that it shares with others.
+    /// An array's elements, in a piece of memory that several arrays share.
     Together(Part),
     /// Reserved addresses, which get memory only where they are touched.
     Reserved(Reserved),
-    /// An array that another library has made.
+    /// An array that another library has allocated.
     Foreign(ForeignArray),
-    /// Reserved addresses for a data object in device memory that another library has made.
+    /// Reserved addresses for a data object in device memory that another library has allocated.
     Adopted(DeviceArray),
     /// Memory that devices access in place.
     Unified(Unified),
@@ -35,7 +35,7 @@ impl Home {
     /// Converts the home into the elements of an array.
     ///
     /// # Panics
-    /// If it is not an array of elements of this type.
+    /// Panics if the home is not an array of elements of this type.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         match self {
             Self::Array(buffer) => buffer.into_vec(),
@@ -51,7 +51,7 @@ impl Home {
     /// Converts the home into its value.
     ///
     /// # Panics
-    /// If it is not a value of this type.
+    /// Panics if the home is not a value of this type.
     pub(crate) fn into_value<T: 'static>(self) -> T {
         match self {
             Self::Value(value) => value.into_inner(),
@@ -60,12 +60,12 @@ impl Home {
     }
 }
 
-/// A box without the type of its content. Views are made from its address; nothing borrows it meanwhile.
+/// A type-erased box. Views are made from its address, and nothing borrows the box while they exist.
 ///
-/// Invariant: the pointer is a leaked box's, and owned.
+/// Invariant: the pointer comes from a leaked box, which this value owns.
 pub(crate) struct BoxedValue(NonNull<dyn Any + Send + Sync>);
 
-// SAFETY: the value is owned, as in a box, and is `Send`.
+// SAFETY: the value is owned, as in a box, and is `Send`, so it may move to another thread.
 unsafe impl Send for BoxedValue {}
 
 impl BoxedValue {
@@ -80,7 +80,8 @@ impl BoxedValue {
 
     fn into_inner<T: 'static>(self) -> T {
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: by the type's invariant, and the box is given up here once: the destructor does not run.
+        // SAFETY: by the type's invariant, the pointer comes from a leaked box, and the box is given up only here
+        // because the destructor does not run.
         let value: Box<dyn Any> = unsafe { Box::from_raw(this.0.as_ptr()) };
         *value.downcast().expect("a value has the type of its handle")
     }
@@ -88,7 +89,7 @@ impl BoxedValue {
 
 impl Drop for BoxedValue {
     fn drop(&mut self) {
-        // SAFETY: by the type's invariant; the box is not used afterwards.
+        // SAFETY: by the type's invariant, the pointer comes from a leaked box, which is not used afterwards.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

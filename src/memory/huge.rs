@@ -1,14 +1,15 @@
-//! Huge pages for large arrays, where the system leaves the choice to programs (`madvise` in Linux's
-//! `transparent_hugepage/enabled`). A sweep over many megabytes then needs one address translation instead of 512.
+//! Huge pages for large arrays, on systems that leave the choice to programs (`madvise` in Linux's
+//! `transparent_hugepage/enabled`). With huge pages, a sweep over many megabytes needs one address translation instead
+//! of 512.
 //!
-//! This is advice only: no memory is touched, moved or promised, and the system's answer is ignored.
+//! The request is only advice: no memory is touched, moved or promised, and the system's answer is ignored.
 
-/// The least size of an array to advise for. A smaller array might not contain a whole huge page. Several small ones
-/// do not share one: an allocator writes a header before each, and the system installs no huge page where an ordinary
-/// page exists already.
+/// The minimum size of an array for which huge pages are requested. A smaller array might not contain a whole huge
+/// page. Several small arrays cannot share a huge page, because an allocator writes a header before each array, and the
+/// system installs no huge page where an ordinary page already exists.
 pub(super) const LEAST_BYTES: usize = 4 << 20;
 
-/// The size of a huge page, nearly everywhere.
+/// The size of a huge page on almost all systems.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
 /// Requests huge pages for all ordinary pages that overlap this memory, which belongs to the process.
@@ -17,7 +18,7 @@ pub(super) fn advise(base: *mut u8, bytes: usize) {
     const PAGE: usize = 4096;
     let before = base.addr() % PAGE;
     let length = (before + bytes).next_multiple_of(PAGE);
-    // SAFETY: advice on how to back memory does not change its content; where pages are larger the call is refused.
+    // SAFETY: advice on how to back memory does not change its content, and if pages are larger, the call is refused.
     unsafe { libc::madvise(base.wrapping_sub(before).cast(), length, libc::MADV_HUGEPAGE) };
 }
 

@@ -1,4 +1,4 @@
-//! Iterations of a loop: the body that they share, and the number that distinguishes them, which a body receives
+//! Iterations of a loop: the body that they share, and the number that distinguishes them, which the body receives
 //! along with its views.
 
 use super::access::{Record, Replicated};
@@ -11,7 +11,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The number of an iteration, for its body. It appears among the accesses but is not one: it has no region.
+/// The number of an iteration, for its body. It appears among the accesses although it has no region and so is not an
+/// access.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -59,7 +60,7 @@ impl AccessList for Index {
     }
 }
 
-/// A reference to the body that all iterations share; each iteration is stored with one.
+/// A reference to the body that all iterations share; each iteration stores such a reference.
 pub(crate) trait SharedBody: Clone + Send + 'static {
     type Body;
 
@@ -75,7 +76,7 @@ impl<F: Send + Sync + 'static> SharedBody for Arc<F> {
     }
 }
 
-/// A body without captures exists once and for ever, so its references are not counted.
+/// A body without captures exists once and is never freed, so its references are not counted.
 impl<F: Send + Sync + 'static> SharedBody for &'static F {
     type Body = F;
 

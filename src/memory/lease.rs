@@ -1,17 +1,19 @@
-//! Leases: what a scope lends to tasks, which is memory of the caller's frame and bodies that borrow from it.
+//! Leases, which stand for the things that a scope lends to tasks: memory of the caller's frame, and bodies that borrow
+//! from it.
 //!
-//! A task's type has no lifetime, since tasks may run on any thread at any time. So everything that is lent loses its
-//! lifetime here, and nowhere else. A [`Lease`] represents the promise that makes this sound, and its lifetime
-//! `'scope` says how long the promise holds: `Runtime::scope`, which alone makes leases, does not return, nor unwind,
-//! before
+//! A task's type has no lifetime, because tasks may run on any thread at any time. The lifetime of everything that is
+//! lent must therefore be erased, which happens only in this module. A [`Lease`] represents the promise that makes this
+//! sound, and its lifetime `'scope` says how long the promise holds: `Runtime::scope`, the only function that makes
+//! leases, neither returns nor unwinds before
 //! 1. every task with a leased body has ended, and its body, with all that it captured, is dropped (invariant 1 of
 //!    `depend::node::group`);
-//! 2. every task that declares a region of a leased cell has ended, every copy from and to its home too, and nothing
-//!    is page-locked there any more: the scope releases the cell by a task that comes after all of them, as the
-//!    memory of any other data object is released (invariant 4 of `depend`, invariant 6 of the architecture).
+//! 2. every task that declares a region of a leased cell has ended, every copy from and to the cell's home has ended
+//!    too, and no memory there is page-locked any more: the scope releases the cell with a task that comes after all of
+//!    them, just as the memory of any other data object is released (invariant 4 of `depend`, invariant 6 of the
+//!    architecture).
 //!
-//! User code cannot prevent this: the function itself waits, rather than the destructor of a value that could be
-//! forgotten. Nothing with the lifetime `'scope` can be kept longer, because the closure must accept any such
+//! User code cannot prevent this, because the function itself waits, rather than the destructor of a value that could
+//! be forgotten. Nothing with the lifetime `'scope` can outlive the scope, because the closure must accept any such
 //! lifetime ([`std::thread::scope`] has the same two lifetimes for the same reasons).
 
 use super::access_list::AccessList;
@@ -32,7 +34,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A body that has lost its lifetime.
+/// A body whose lifetime has been erased.
 pub(crate) type LeasedBody<A> =
     Box<dyn for<'c, 'v> FnOnce(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send>;
 
@@ -55,20 +57,20 @@ pub(crate) type LeasedDetached<A> =
 /// The future of a [`LeasedAsync`].
 pub(crate) type LeasedFuture<'b> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'b>>;
 
-/// Like [`LeasedBody`], for a body that makes a future.
+/// Like [`LeasedBody`], for a body that creates a future.
 pub(crate) type LeasedAsync<A> = Box<dyn FnOnce(Context, <A as Lend>::Lent) -> LeasedFuture<'static> + Send>;
 
 /// The promise that nothing lent for `'scope` is touched after `'scope`.
 ///
-/// The lifetime can be neither lengthened nor shortened.
+/// The type is invariant in the lifetime, which can therefore be neither lengthened nor shortened.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Lease<'scope>(PhantomData<Invariant<'scope>>);
 
-/// Makes the lease invariant, and `Send` and `Sync`, as a loop under construction must be.
+/// Makes the lease invariant. It also makes it `Send` and `Sync`, because a loop under construction must be.
 type Invariant<'scope> = fn(&'scope ()) -> &'scope ();
 
-/// How a builder keeps bodies that are called any number of times, until the last call has ended.
+/// How a builder stores bodies that are called any number of times. They are kept until the last call has ended.
 #[doc(hidden)]
 pub trait Share<'b>: Sealed + Copy {
     #[doc(hidden)]
@@ -79,7 +81,7 @@ pub trait Share<'b>: Sealed + Copy {
     -> Common<SharedDeviceBody<'static, A>>;
 }
 
-/// How a builder keeps bodies that are called once: with their types, or boxed by a scope's lease.
+/// How a builder stores bodies that are called once: unboxed with their types, or boxed by a scope's lease.
 #[doc(hidden)]
 pub trait Keep<'b>: Share<'b> {
     #[doc(hidden)]
@@ -109,8 +111,8 @@ pub trait Keep<'b>: Share<'b> {
         F: for<'c, 'v> FnOnce(&'c Context, A::Views<'v>) -> R + Send + 'b,
         R: IntoOutcome + 'b;
 
-    /// Wraps a body that lends its views out. Guards may move to any thread: the task does not end before all are
-    /// given back.
+    /// Wraps a body that lends its views out. Guards may move to any thread, because the task does not end before all
+    /// of them are given back.
     #[doc(hidden)]
     fn detached<A, F, R>(self, body: F) -> Self::Detached<A, F, R>
     where
@@ -118,7 +120,7 @@ pub trait Keep<'b>: Share<'b> {
         F: for<'c> FnOnce(&'c Lending<'c>, A::Lent) -> R + Send + 'b,
         R: IntoOutcome + 'b;
 
-    /// Wraps a body that makes a future.
+    /// Wraps a body that creates a future.
     #[doc(hidden)]
     fn asynchronous<A, F, U>(self, body: F) -> Self::Async<A, F, U>
     where
@@ -226,8 +228,9 @@ impl Keep<'static> for Owned {
 impl<'scope> Share<'scope> for Lease<'scope> {
     fn share_host<A: AccessList>(self, body: Common<SharedHostBody<'scope, A>>) -> Common<SharedHostBody<'static, A>> {
         // SAFETY: the two types differ only in the lifetime. The builder of a scope's loop, which cannot outlive
-        // `'scope`, gives the body to tasks of the scope. They call or drop it within `'scope`: the lease's promise,
-        // part 1, which `Runtime::scope` keeps.
+        // `'scope`, gives the body to tasks of the scope. These tasks call or drop the body within `'scope`, which is
+        // part 1 of the lease's promise and is upheld by `Runtime::scope`. So nothing uses the body after its true
+        // lifetime.
         Common(unsafe { std::mem::transmute::<SharedHostBody<'scope, A>, SharedHostBody<'static, A>>(body.0) })
     }
 
@@ -270,8 +273,8 @@ impl<'scope> Keep<'scope> for Lease<'scope> {
             dyn for<'c, 'v> FnOnce(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send + 'b;
         let body: Box<Body<'scope, A>> = Box::new(move |context, views| body(context, views).into_outcome());
         // SAFETY: the two types differ only in the lifetime. The builder of a scope's task, which cannot outlive
-        // `'scope`, gives the box to a task of the scope. Within `'scope` the box is called or dropped, and nothing
-        // touches its captures after that: the lease's promise, part 1, which `Runtime::scope` keeps.
+        // `'scope`, gives the box to a task of the scope. The box is called or dropped within `'scope`, and nothing
+        // touches its captures after that. This is part 1 of the lease's promise, which `Runtime::scope` upholds.
         With(unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }, PhantomData)
     }
 
@@ -298,10 +301,10 @@ impl<'scope> Keep<'scope> for Lease<'scope> {
             let future = body(context, lent);
             Box::pin(async move { future.await.into_outcome() })
         });
-        // SAFETY: the two types differ only in lifetimes, including that of the future. Within `'scope` the box is
-        // called or dropped. The future that it returns is a part of the task's body until it is ready or cancelled,
-        // and is then dropped, before the task ends. Neither's captures are touched after that: the lease's promise,
-        // part 1, which `Runtime::scope` keeps.
+        // SAFETY: the two types differ only in lifetimes, including that of the future. The box is called or dropped
+        // within `'scope`. The future that it returns is a part of the task's body until the future is ready or
+        // cancelled; it is then dropped, before the task ends. Nothing touches the captures of either after that. This
+        // is part 1 of the lease's promise, which `Runtime::scope` upholds.
         Async::new(unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) })
     }
 
@@ -324,13 +327,13 @@ impl fmt::Debug for Lease<'_> {
 }
 
 impl<'scope> Lease<'scope> {
-    /// Makes a lease. Only `Runtime::scope`, which keeps the promise, may call this.
+    /// Makes a lease. Only `Runtime::scope` may call this, because it upholds the promise.
     pub(crate) fn of_scope() -> Self {
         Self(PhantomData)
     }
 
-    /// Creates a data object whose home is a slice. The slice is only read, which the handle ensures: it declares
-    /// only `in` and `after`.
+    /// Creates a data object whose home is a slice. The slice is only read, because its handle offers no write
+    /// accesses.
     pub(crate) fn slice<T: Element>(&self, runtime: u64, id: DataId, slice: &'scope [T]) -> DataCell {
         DataCell::borrowed(runtime, id, &[slice.len()], slice.as_ptr().cast_mut(), [1; MAX_DIMS])
     }
@@ -343,7 +346,7 @@ impl<'scope> Lease<'scope> {
     /// Creates a data object whose home is the array of the view. The array is only read, as in [`Self::slice`].
     ///
     /// # Errors
-    /// If the array is not in row-major order.
+    /// Fails if the array is not in row-major order.
     pub(crate) fn array<T: Element, S: Shape>(
         &self,
         runtime: u64,
@@ -357,7 +360,7 @@ impl<'scope> Lease<'scope> {
     /// Creates a data object whose home is the array of the view.
     ///
     /// # Errors
-    /// If the array is not in row-major order.
+    /// Fails if the array is not in row-major order.
     pub(crate) fn array_mut<T: Element, S: Shape>(
         &self,
         runtime: u64,
@@ -370,8 +373,8 @@ impl<'scope> Lease<'scope> {
     }
 }
 
-/// Returns the strides of an array in row-major order, possibly with gaps between its rows. Strides of dimensions of
-/// extent 1 are meaningless, and are replaced by those of an array without gaps there.
+/// Returns the strides of an array in row-major order, possibly with gaps between its rows. The stride of a dimension
+/// of extent 1 has no meaning, so it is replaced by the stride of an array without gaps in that dimension.
 pub(super) fn strides_of_view(shape: &[usize], strides: &[isize]) -> Result<[usize; MAX_DIMS], SubmitError> {
     let refuse = |problem| Err(SubmitError::Layout { shape: shape.to_vec(), strides: strides.to_vec(), problem });
     let mut padded = [1; MAX_DIMS];

@@ -1,9 +1,9 @@
 //! Guards of lent regions: views that any thread may use while the task continues without its body.
 //!
-//! A guard contains the region's address and a [`Hold`]. This is sound because the task does not end before the hold
-//! is given back, which is the last thing a guard does (invariant 1 of `depend::node::detached`), and until a task
-//! has ended the rules of [`super`] hold for its views as they do while its body runs. A guard that is never given
-//! back keeps the task, and with it the memory, for ever.
+//! A guard contains the region's address and a [`Hold`]. This is sound because the task does not end before the hold is
+//! given back, which is the last thing a guard does (invariant 1 of `depend::node::detached`), and because until a task
+//! has ended, the rules of [`super`] hold for its views as they do while its body runs. A guard that is never given
+//! back keeps the task and its memory alive forever.
 //!
 //! The reference inside a guard is only available with the lifetime of a borrow of the guard.
 
@@ -28,11 +28,12 @@ pub enum ReadOnly {}
 #[derive(Debug)]
 pub enum Writable {}
 
-/// A region that a task has lent out. It can move to any thread, and is used there like the view in the body.
+/// A guard of a region that a task has lent out. It can be moved to any thread, where it is used like the view in the
+/// body.
 ///
 /// Bodies of [`host_detached_until_event`](crate::TaskBuilder::host_detached_until_event) and
 /// [`host_async`](crate::TaskBuilder::host_async) get one guard for each access: `Lent<[f64]>` for one dimension,
-/// `Lent<ArrayRef<f64, Ix2>>` for two. The guard of an `input` is [`ReadOnly`]. Values and results give a
+/// `Lent<ArrayRef<f64, Ix2>>` for two. The guard of an `input` is [`ReadOnly`]. For values and results, bodies get a
 /// [`LentValue`](super::LentValue). The task holds its regions until all guards are given back.
 ///
 /// ```
@@ -57,26 +58,26 @@ pub struct Lent<L: Lendable + ?Sized, M = Writable> {
     may: PhantomData<M>,
 }
 
-// SAFETY: a guard is a reference to elements that are `Send` and `Sync` (`Lendable::Item`), and a hold that any
-// thread may give back.
+// SAFETY: a guard consists of a reference to elements that are `Send` and `Sync` (`Lendable::Item`), and a hold that
+// any thread may give back.
 unsafe impl<L: Lendable + ?Sized, M> Send for Lent<L, M> {}
-// SAFETY: as for `Send`; a shared guard gives shared references.
+// SAFETY: as for `Send`; in addition, a shared guard gives only shared references.
 unsafe impl<L: Lendable + ?Sized, M> Sync for Lent<L, M> {}
 
 impl<L: Lendable + ?Sized, M> Lent<L, M> {
     /// # Safety
-    /// Until the hold is given back, the region is at the place as [`Access::view`](super::Access::view) demands, and
-    /// `M` is what the access may do with it.
+    /// Until the hold is given back, the region is at the place as [`Access::view`](super::Access::view) requires, and
+    /// `M` states what the access may do with the region.
     unsafe fn new(place: L::Place, lender: Lender<'_>) -> Self {
         Self { place, hold: lender.0.hold(), may: PhantomData }
     }
 
-    /// Gives the region back: the work on it is done.
+    /// Gives the region back because the work on it is done.
     pub fn finish(self) {
         self.hold.finish();
     }
 
-    /// Gives the region back: the task has failed, and its output must not be used.
+    /// Gives the region back and fails the task, so that its output is not used.
     pub fn fail(self, error: impl Into<BoxError>) {
         self.hold.fail(error);
     }
@@ -107,8 +108,8 @@ impl<L: Lendable + ?Sized, M> fmt::Debug for Lent<L, M> {
     }
 }
 
-/// A guard without a region, which keeps a task from ending. It is made by [`Lending::completion`], and is what an
-/// `after` access or a token gives.
+/// A guard without a region, which keeps a task from ending. It is made by [`Lending::completion`]; bodies also get one
+/// for an `after` access or a token.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -151,7 +152,7 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// Writes the guard's task, once the body has returned.
+/// Writes the guard and, once the body has returned, its task.
 pub(super) fn describe(what: &str, hold: &Hold, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match hold.look(|task| (task.shared().id, task.shared().name.clone())) {
         Some((id, name)) => write!(f, "{what}({id} `{name}`)"),
@@ -159,7 +160,7 @@ pub(super) fn describe(what: &str, hold: &Hold, f: &mut fmt::Formatter<'_>) -> f
     }
 }
 
-/// The argument of a detached body: gives its [`Context`] and makes further completions.
+/// The argument of a detached body, which dereferences to the [`Context`] and makes further completions.
 #[derive(Debug)]
 pub struct Lending<'a> {
     context: &'a Context,
@@ -185,7 +186,7 @@ impl Deref for Lending<'_> {
     }
 }
 
-/// Makes guards; a wrapper that lets public traits mention the detachment.
+/// Creates guards. This type wraps the detachment so that public traits can mention it.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct Lender<'a>(pub(crate) &'a Arc<Detachment>);
@@ -200,7 +201,7 @@ pub trait Lendable: Sealed {
     type Place;
 
     /// # Safety
-    /// The region is there while the reference lasts, and nothing writes it.
+    /// The region is at the place while the reference lasts, and nothing writes it.
     #[doc(hidden)]
     unsafe fn get(place: &Self::Place) -> &Self;
 
@@ -216,13 +217,13 @@ impl<T: Element> Lendable for [T] {
 
     #[inline]
     unsafe fn get(place: &Self::Place) -> &Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the region is there and that nothing writes it.
         unsafe { place.as_ref() }
     }
 
     #[inline]
     unsafe fn get_mut(place: &mut Self::Place) -> &mut Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the region is there and that nothing else accesses it.
         unsafe { place.as_mut() }
     }
 }
@@ -231,7 +232,7 @@ impl<T, D> Sealed for ArrayRef<T, D> {}
 
 impl<T: Element, D: Dimension> Lendable for ArrayRef<T, D> {
     type Item = T;
-    // An array view only by its type: it serves as an address, not as a reference.
+    // This is an array view only by its type: it serves as an address, not as a reference.
     type Place = ArrayViewMut<'static, T, D>;
 
     #[inline]
@@ -245,8 +246,8 @@ impl<T: Element, D: Dimension> Lendable for ArrayRef<T, D> {
     }
 }
 
-/// Accesses whose views can be lent out of a body: all except `concurrent` regions and weak accesses, alone, in
-/// tuples and in lists.
+/// Accesses whose views can be lent out of a body. These are all accesses except `concurrent` regions and weak
+/// accesses; they can be used alone, in tuples and in lists.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be lent out of a body",
     note = "`concurrent` regions can be used only while the body runs; try `commutative`, `reduction` or `accumulate`, \
@@ -254,7 +255,7 @@ impl<T: Element, D: Dimension> Lendable for ArrayRef<T, D> {
     note = "weak accesses can be used only by the task's children; try a task without a guard of them"
 )]
 pub trait Lend: AccessList {
-    /// What the body receives: a guard for a single access, otherwise a tuple or a vector of its parts' guards.
+    /// The type that the body receives: a guard for a single access, or a tuple or vector of the guards of its parts.
     type Lent: Send + 'static;
 
     /// # Safety
@@ -313,7 +314,7 @@ macro_rules! tuples {
             type Lent = ($($a::Lent,)*);
 
             unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-                // SAFETY: the caller's promise, for each access.
+                // SAFETY: the caller upholds the contract for each access.
                 unsafe { ($(self.$i.lend(lender),)*) }
             }
         }
@@ -327,7 +328,7 @@ impl<A: Lend> Lend for List<A> {
     type Lent = Vec<A::Lent>;
 
     unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-        // SAFETY: the caller's promise, for each access.
+        // SAFETY: the caller upholds the contract for each access.
         self.0.iter().map(|access| unsafe { access.lend(lender) }).collect()
     }
 }

@@ -1,7 +1,7 @@
-//! Guards of values, and of the results of other tasks. Tokens have no content and give completions.
+//! Guards of values, and of the results of other tasks. Tokens have no content, so they give completions instead.
 //!
-//! The argument in [`super::lent`] makes these sound, with the value in its box, or the result in its cell, instead
-//! of the region: both stay where they are until the task has ended.
+//! These guards are sound for the same reasons as the guards in [`super::lent`]. Instead of a region, the guard refers
+//! to the value in its box or the result in its cell, both of which stay where they are until the task has ended.
 
 use super::lent::{Completion, Lend, Lender, ReadOnly, Writable, describe};
 use super::{Commutes, Follows, OfValue, Overwrites, ReadResult, Reads, Shares, Unseen, Updates, ValueMode};
@@ -11,10 +11,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A value that a task has lent out, or the result of another task; the counterpart of [`Lent`](super::Lent) for
-/// regions.
+/// A value that a task has lent out, or the result of another task. For regions, the counterpart is
+/// [`Lent`](super::Lent).
 ///
-/// The guard is [`ReadOnly`] for an `input`, for a result, and for `concurrent`, which also gives bodies only `&T`.
+/// The guard is [`ReadOnly`] for an `input` access, for a result, and for a `concurrent` access, for which bodies also
+/// get only `&T`.
 ///
 /// ```
 /// use thalweg::memory::ReadOnly;
@@ -41,9 +42,10 @@ pub struct LentValue<T, M = Writable> {
     may: PhantomData<M>,
 }
 
-// SAFETY: a guard is a reference to a value that is `Send` and `Sync`, and a hold that any thread may give back.
+// SAFETY: a guard consists of a reference to a value that is `Send` and `Sync`, and a hold that any thread may give
+// back.
 unsafe impl<T: Send + Sync, M> Send for LentValue<T, M> {}
-// SAFETY: as for `Send`; a shared guard gives shared references.
+// SAFETY: as for `Send`; in addition, a shared guard gives only shared references.
 unsafe impl<T: Send + Sync, M> Sync for LentValue<T, M> {}
 
 impl<T, M> LentValue<T, M> {
@@ -53,12 +55,12 @@ impl<T, M> LentValue<T, M> {
         Self { value, hold: lender.0.hold(), may: PhantomData }
     }
 
-    /// Gives the value back: the work on it is done.
+    /// Gives the value back because the work on it is done.
     pub fn finish(self) {
         self.hold.finish();
     }
 
-    /// Gives the value back: the task has failed, and its output must not be used.
+    /// Gives the value back and fails the task, so that its output is not used.
     pub fn fail(self, error: impl Into<BoxError>) {
         self.hold.fail(error);
     }
@@ -95,8 +97,8 @@ macro_rules! values {
             type Lent = LentValue<T, $may>;
 
             unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-                // SAFETY: the caller guarantees that the value is in host memory, and that no task that conflicts
-                // with this mode has it.
+                // SAFETY: the caller guarantees that the value is in host memory, and that no task that conflicts with
+                // this mode uses it.
                 unsafe { LentValue::new(self.address(), lender) }
             }
         }

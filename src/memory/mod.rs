@@ -2,16 +2,16 @@
 //!
 //! This module is the only place where addresses become references. The following rules make that sound:
 //!
-//! 1. A view is made only when its task runs, from a region that was checked against the data object's bounds at
-//!    submission.
+//! 1. A view is made only when its task runs, and only from a region that was checked against the data object's bounds
+//!    at submission.
 //! 2. While a task runs, no task with a conflicting access runs: the dependence layer guarantees this, and the
 //!    conflict detector checks it in tests. Within one task, overlapping accesses that write are refused at
 //!    submission.
-//! 3. A data object's memory outlives every task that accesses it: releasing the memory is itself a task that updates
-//!    all of it.
+//! 3. A data object's memory outlives every task that accesses it, because releasing the memory is itself a task that
+//!    updates all of it.
 //! 4. Everything that is lent to a lease (`lease.rs`), memory or the captures of bodies, stays lent until nothing can
 //!    touch it any more.
-//! 5. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to
+//! 5. Elements are [`bytemuck::Pod`]: any bytes are a valid value, so a buffer that was never written is still valid to
 //!    read.
 
 #![allow(unsafe_code)] // addresses become references here; every use states its reason
@@ -46,7 +46,7 @@ mod value;
 
 pub use crate::depend::OpId;
 pub use access::{Accept, Access};
-// Types of accesses and bodies that type inference finds and no program names; the same holds for everything hidden
+// Types of accesses and bodies that type inference finds but no program names. The same holds for all hidden items
 // below.
 #[doc(hidden)]
 pub use access::{Commute, Concur, Follow, In, Out, Reduce, Replicated, Update, WeakRead, WeakUpdate};
@@ -103,10 +103,9 @@ pub use value::{
 /// The element types of arrays: plain bytes that may be copied to any memory.
 ///
 /// Every [`bytemuck::Pod`] type is an element: real and [`Complex`] numbers, arrays of elements, and structs that
-/// derive `Pod`, which must be `Copy`, `#[repr(C)]` and free of padding. The types `f16` and `bf16` of the crate
-/// `half` are elements if that crate's feature `bytemuck` is enabled. `bool` is not an element because not every byte
-/// is a valid `bool`; use `u8`. A value that is not plain bytes is registered whole, with
-/// [`Runtime::value`](crate::Runtime::value).
+/// derive `Pod`, which must be `Copy`, `#[repr(C)]` and free of padding. The types `f16` and `bf16` of the crate `half`
+/// are elements if that crate's feature `bytemuck` is enabled. `bool` is not an element because not every byte is a
+/// valid `bool`; use `u8`. To register a value that is not plain bytes, use [`Runtime::value`](crate::Runtime::value).
 ///
 /// ```
 /// use bytemuck::{Pod, Zeroable};

@@ -1,9 +1,8 @@
-//! `outcome` accesses, stored in their tasks: they give the value, or the failure that left it missing.
+//! `outcome` accesses, which are stored in their tasks and give the value, or the failure that left it missing.
 //!
-//! An `outcome` wraps an access that reads. Its task waits for the same tasks as a reader and inherits no failure.
-//! The access learns of a failure in two ways: from its *probe*, a join that is poisoned when a reader would be
-//! (`depend::register`), and from the placement, which *spoils* the access when the bytes are lost or cannot be
-//! copied.
+//! An `outcome` wraps a read access. Its task waits for the same tasks as a reader, but inherits no failure. The access
+//! learns of a failure in two ways: from its *probe*, a join that is poisoned when a reader would be poisoned
+//! (`depend::register`), and from the placement, which *spoils* the access when the bytes are lost or cannot be copied.
 //!
 //! Invariant: no view is made of a region that has no value.
 
@@ -17,14 +16,14 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// `outcome`: reads as the access `A` does, or gives the failure that left the region without a value.
+/// `outcome`: gives the view of the access `A`, or the failure that left the region without a value.
 pub struct OutcomeOf<A> {
     access: A,
     probe: OnceCell<TaskRef>,
     failure: OnceCell<Arc<TaskFailure>>,
 }
 
-/// The join that tells an `outcome` whether there is a value, wrapped like [`Record`].
+/// The join that tells an `outcome` access whether there is a value, wrapped like [`Record`].
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Probe(pub(crate) TaskRef);
@@ -66,9 +65,9 @@ impl<A: Access> Access for OutcomeOf<A> {
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
         match self.failure() {
             Some(failure) => Err(failure),
-            // SAFETY: the engine runs the body once its dependences are satisfied. These are a reader's, because an
-            // `outcome` enters the histories as a reader and so keeps writers away (rule 2). The region is at the
-            // site, or in the host copy.
+            // SAFETY: the engine runs the body once its dependences are satisfied. They are the same as a reader's,
+            // because an `outcome` enters the histories as a reader, so no writer runs at the same time (rule 2). The
+            // region is at the site, or in the host copy.
             None => Ok(unsafe { self.access.view(site) }),
         }
     }

@@ -1,9 +1,9 @@
 //! Parameters of recordings: values that a recorded task reads in addition to its regions, and that change from
 //! replay to replay.
 //!
-//! A parameter needs no history: the owner of the recording sets its value between replays. A task that is submitted,
-//! by a replay or on its own, keeps the value of that moment. A task that stays from replay to replay reads the value
-//! that was given to the current replay.
+//! A parameter needs no history, because the owner of the recording sets its value between replays. A task that is
+//! submitted, by a replay or on its own, keeps the value that the parameter has at that moment. A task that stays from
+//! replay to replay reads the value that was given to the current replay.
 //!
 //! The references of such tasks are sound because [`Setting::settle`] is called when no task of the recording runs or
 //! can start, and only tasks of its own recording read a parameter.
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// One parameter of a recording.
 pub(crate) struct Setting<T> {
     name: Box<str>,
-    /// The recording that it belongs to.
+    /// The ID of the recording that the parameter belongs to.
     recording: u64,
     /// The value for the next replay.
     next: Mutex<Arc<T>>,
@@ -31,7 +31,7 @@ pub(crate) struct Setting<T> {
     now: UnsafeCell<Arc<T>>,
 }
 
-// SAFETY: `now` is written only when nothing reads it, and threads share its content only to read it.
+// SAFETY: `now` is written only when nothing reads it, and threads only read its content, which `T: Sync` permits.
 unsafe impl<T: Send + Sync> Sync for Setting<T> {}
 
 /// A parameter of any type.
@@ -53,13 +53,14 @@ pub(crate) trait AnySetting: Any + Send + Sync {
     unsafe fn settle(&self, value: Box<dyn Any + Send>) -> Box<dyn Any + Send>;
 }
 
-/// Captures the present values, and returns a closure that gives them to the tasks that stay when their replay's turn
-/// comes.
+/// Captures the current values, and returns a closure that passes them to the tasks that stay when the turn of their
+/// replay comes.
 pub(crate) fn settle(settings: &[Arc<dyn AnySetting>]) -> Settle {
     let values: Vec<_> = settings.iter().map(|setting| (setting.clone(), setting.next())).collect();
     Box::new(move |_: &Idle<'_>| {
-        // SAFETY: the recording's graph is idle, as the caller's `Idle` proves, and stays so until this returns. No
-        // other graph reads its parameters (`runtime/record` refuses parameters of other recordings).
+        // SAFETY: the recording's graph is idle, as the caller's `Idle` proves, and stays idle until this returns. No
+        // other graph reads the recording's parameters, because `runtime/record` refuses parameters of other
+        // recordings.
         let settle = |(setting, value): (Arc<dyn AnySetting>, _)| unsafe { setting.settle(value) };
         Box::new(values.into_iter().map(settle).collect::<Vec<_>>())
     })
@@ -100,7 +101,7 @@ impl<T: Send + Sync + 'static> AnySetting for Setting<T> {
 
     unsafe fn settle(&self, value: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
         let mut value = value.downcast::<Arc<T>>().expect("the value was made by this parameter");
-        // SAFETY: the caller guarantees that nothing reads it.
+        // SAFETY: the caller guarantees that nothing reads the value.
         std::mem::swap(unsafe { &mut *self.now.get() }, &mut *value);
         value
     }
@@ -109,7 +110,7 @@ impl<T: Send + Sync + 'static> AnySetting for Setting<T> {
 /// A task's access to a parameter; the body gets `&T`.
 pub struct ReadParameter<T> {
     setting: Arc<Setting<T>>,
-    /// The value, if the task runs only once.
+    /// The value, if the task runs only once; otherwise `None`.
     once: Option<Arc<T>>,
 }
 
@@ -122,8 +123,8 @@ impl<T: Send + Sync + 'static> ReadParameter<T> {
     fn value(&self) -> &T {
         match &self.once {
             Some(value) => value,
-            // SAFETY: the task runs, so nothing writes the value; the task belongs to this recording, as was checked
-            // when it was recorded.
+            // SAFETY: the task belongs to the parameter's recording, as was checked when the task was recorded. The
+            // task is running, so nothing writes the value.
             None => unsafe { &*self.setting.now.get() },
         }
     }

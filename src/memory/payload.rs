@@ -1,4 +1,4 @@
-//! The typed payload of a task, its accesses and bodies side by side, which the engine runs as a [`Body`].
+//! The typed payload of a task, which contains its accesses and bodies and which the engine runs as a [`Body`].
 
 use super::access::Group;
 use super::access_list::{DeviceSites, Sites};
@@ -44,8 +44,8 @@ impl<E: Into<BoxError>> IntoOutcome for Result<(), E> {
     }
 }
 
-/// Gives access to the type `!`, which cannot yet be named otherwise, and which type inference finds for a closure
-/// that does not return.
+/// Names the type `!`, which cannot yet be named directly, and which type inference finds for a closure that does not
+/// return.
 #[allow(unreachable_pub)] // a public implementation is spelled with it
 pub trait Returning {
     /// The return type.
@@ -62,7 +62,7 @@ impl IntoOutcome for <fn() -> ! as Returning>::Output {
     }
 }
 
-/// The bodies that are stored in a task: [`NoBody`], a closure in [`With`], or several.
+/// The bodies that are stored in a task: [`NoBody`], a closure in [`With`], or `Several` bodies.
 pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     /// Whether there is a body for CPU units.
     const PRESENT: bool;
@@ -71,11 +71,11 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     #[doc(hidden)]
     fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
 
-    /// Takes the body out of its task and runs it on these accesses. A task that continues without its body keeps the
-    /// state that it needs in `bodies`.
+    /// Takes the body out of its task and runs it on these accesses. If the task continues without its body, it keeps
+    /// the state that it needs in `bodies`.
     ///
     /// # Safety
-    /// The engine has satisfied the task's dependences, and its regions are where it says.
+    /// The engine has satisfied the task's dependences, and the task's regions are at the given sites.
     #[doc(hidden)]
     #[inline]
     unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped>
@@ -83,7 +83,7 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
         Self: Sized,
     {
         let Place(Env { context, sites }) = at;
-        // SAFETY: the caller's promise; the body is taken, so this happens once.
+        // SAFETY: the caller upholds the same contract, and the views are made only once because the body is taken.
         let views = unsafe { accesses.views(&mut Sites::new(*sites)) };
         bodies.take().expect("a body runs once").call(context, views).map_err(Stopped::failed)?;
         // SAFETY: the body has ended.
@@ -111,7 +111,7 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     }
 }
 
-/// The environment that a body runs in, wrapped so that the public trait can mention it.
+/// The environment in which a body runs, wrapped so that the public trait can mention it.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Place<'a>(pub(crate) &'a Env<'a>);
@@ -134,7 +134,7 @@ impl fmt::Debug for Stopped {
     }
 }
 
-/// No body for CPU units.
+/// The absence of a body for CPU units.
 #[derive(Debug)]
 pub struct NoBody;
 
@@ -173,7 +173,7 @@ where
     }
 }
 
-/// The body of a task of the runtime: one access, no context.
+/// The body of an internal task, which has a single access and takes no context.
 pub(crate) struct Sole<F>(pub(crate) F);
 
 impl<F> Sealed for Sole<F> {}
@@ -191,7 +191,7 @@ where
     }
 }
 
-/// A body of any type, in the cell from which it is taken.
+/// A type-erased body, in the cell from which it is taken.
 pub(crate) trait HostBody<A: AccessList>: Send {
     /// # Safety
     /// As for [`Slot::run`].
@@ -202,7 +202,7 @@ pub(crate) trait HostBody<A: AccessList>: Send {
 
 impl<A: AccessList, B: Slot<A>> HostBody<A> for Cell<Option<B>> {
     unsafe fn run(&self, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         unsafe { B::run(self, accesses, at) }
     }
 
@@ -220,16 +220,16 @@ pub(crate) type DeviceBody<'b, A> = Box<
 
 /// Bodies for several kinds of unit. The task runs one of them.
 ///
-/// Each body is boxed, so that the task's type does not depend on which of them exist: a program may decide this at
-/// run time. A task that has only a body for CPU units, which may be short, is stored without boxes.
+/// Each body is boxed so that the task's type does not depend on which bodies exist, which a program may decide at run
+/// time. A task with only a body for CPU units may be short, so it is stored without boxes.
 pub(crate) struct Several<A: AccessList> {
-    /// For CPU units, and for emulated devices without a body for them.
+    /// The body for CPU units, and also for emulated devices if there is no body for those.
     pub(crate) cpu: Option<Box<dyn HostBody<A>>>,
-    /// For emulated devices.
+    /// The body for emulated devices.
     pub(crate) emulated: Option<Box<dyn HostBody<A>>>,
-    /// For accelerators.
+    /// The body for accelerators.
     pub(crate) gpu: Option<DeviceBody<'static, A>>,
-    /// For accelerators of one interface, by the kind of its units.
+    /// Bodies for accelerators of a single interface, each with the kind of that interface's units.
     pub(crate) own: Vec<(UnitKind, DeviceBody<'static, A>)>,
 }
 
@@ -253,7 +253,7 @@ impl<A: AccessList> Slot<A> for Box<Several<A>> {
         drop((several.gpu.take(), std::mem::take(&mut several.own)));
         let own = several.emulated.take().filter(|_| at.0.context.kind == UnitKind::Emulated);
         let body = own.or(several.cpu.take()).expect("tasks are placed only on units that they have a body for");
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         let ran = unsafe { body.run(accesses, at) };
         if body.has_begun() {
             several.cpu = Some(body);
@@ -302,20 +302,20 @@ impl<A, B> Payload<A, B> {
 }
 
 impl<A: Access, F> Payload<(A,), Sole<F>> {
-    /// Makes a task of the runtime that runs on the host only.
+    /// Makes an internal task that runs only on the host.
     pub(crate) fn sole(access: A, body: F) -> Self {
         Self::new((access,), Sole(body), Kinds::CPU)
     }
 }
 
 impl<A: Access> Payload<(A,), LentOut> {
-    /// Makes a task of the runtime that lends out the region that it accesses.
+    /// Makes an internal task that lends out the region that it accesses.
     pub(crate) fn lent(access: A, detachment: Arc<Detachment>) -> Self {
         Self::new((access,), LentOut(detachment), Kinds::CPU)
     }
 }
 
-/// Makes a task of the runtime that accesses nothing and does nothing.
+/// Makes an internal task that accesses nothing and does nothing.
 pub(crate) fn nothing() -> Payload<(), impl Slot<()>> {
     Payload::new((), With(|_: &Context, ()| (), PhantomData), Kinds::CPU)
 }
@@ -327,7 +327,7 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
 
     #[inline]
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
-        // SAFETY: the engine runs a body once its dependences are satisfied, and its regions are where `env` says.
+        // SAFETY: the engine runs a body once its dependences are satisfied, and its regions are at the sites in `env`.
         unsafe { B::run(&self.bodies, &self.accesses, Place(env)) }.map_err(|Stopped(stop)| stop)
     }
 
@@ -345,27 +345,29 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
     }
 
     fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
-        // SAFETY: the engine calls this only before it enqueues the body.
+        // SAFETY: the engine calls this only before it enqueues the body, so there is no view yet.
         unsafe { self.accesses.at(access).private() }
     }
 
     fn combine(&self, access: usize, block: &Block) {
-        // SAFETY: the engine combines a body's contribution after the body has ended, in its turn.
+        // SAFETY: the engine combines a body's contribution only after the body has ended and when it is the access's
+        // turn.
         unsafe { self.accesses.at(access).combine(block) }
     }
 
     fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-        // SAFETY: the body has ended, and while a replica is read its lane lets nothing else combine it.
+        // SAFETY: the body has ended, and the lane lets nothing else combine a replica while it is being read.
         unsafe { self.accesses.at(access).replica() }
     }
 
     fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
-        // SAFETY: the body has ended; the lane admits one thread at a time, and the other replica is another task's.
+        // SAFETY: the body has ended, the lane admits only one thread at a time, and the other replica belongs to
+        // another task.
         unsafe { self.accesses.at(access).absorb(block, other) }
     }
 
     fn retire(&self, access: usize) {
-        // SAFETY: `depend::reduction` retires a replica after the last time it is combined.
+        // SAFETY: `depend::reduction` retires a replica only after it has been combined for the last time.
         unsafe { self.accesses.at(access).retire() }
     }
 

@@ -1,15 +1,15 @@
 //! Private replicas of reductions, and the reuse of their memory.
 //!
-//! A task that reduces a large region needs equally much private memory, filled with the operation's identity, from
-//! the start of its body until its contribution has been combined. Fresh pages for every task would cost more than
-//! many bodies do. So while a data object has reductions that have not been combined, each of them passes its memory
-//! on to the next; the last one frees the memory.
+//! A task that reduces a large region needs the same amount of private memory, filled with the operation's identity,
+//! from the start of its body until its contribution has been combined. Fresh pages for every task would cost more than
+//! many bodies do. So as long as a data object has uncombined reductions, each reduction passes its memory on to the
+//! next; the last one frees the memory.
 //!
 //! Invariants:
-//! 1. Every reduction that has not been combined holds its data object's [`Spares`]; the data object itself does not.
-//! 2. There is at most one spare more than there are replicas in use. Hence replicas take at most twice the memory
-//!    that the tasks need at once.
-//! 3. Under the locks here, vectors of plain bytes are moved; none is made, filled or freed.
+//! 1. Every uncombined reduction holds its data object's [`Spares`]; the data object itself does not.
+//! 2. There is at most one more spare than there are replicas in use. Hence replicas take at most twice the memory that
+//!    the tasks need at once.
+//! 3. Under the locks of this module, vectors of plain bytes are only moved; none is allocated, filled or freed.
 
 use super::Element;
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ impl SparesOf {
     }
 }
 
-/// Memory of replicas that have been combined, for later ones.
+/// Memory of replicas that have been combined, to be reused by later replicas.
 #[derive(Debug)]
 struct Spares<T>(Mutex<Kept<T>>);
 
@@ -90,7 +90,7 @@ pub(super) struct Replica<T> {
 }
 
 impl<T: Element> Replica<T> {
-    /// Makes a replica of `len` elements, to begin later, for a data object that has these spares.
+    /// Makes a replica of `len` elements that begins later, for a data object with these spares.
     pub(super) fn for_later(spares: Option<&SparesOf>, len: usize) -> Self {
         let spares = spares.filter(|_| len.saturating_mul(size_of::<T>()) >= LEAST_BYTES);
         Self { elements: Vec::new(), len, spares: spares.map(SparesOf::get) }
@@ -110,7 +110,7 @@ impl<T: Element> Replica<T> {
         &self.elements
     }
 
-    /// Like [`Self::elements`], mutably.
+    /// Like [`Self::elements`], but mutable.
     pub(super) fn elements_mut(&mut self) -> &mut [T] {
         &mut self.elements
     }

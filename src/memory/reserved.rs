@@ -1,12 +1,13 @@
-//! A home that consists of reserved addresses until it is touched: pages appear one by one, filled with zeros.
+//! Homes that consist only of reserved addresses until they are touched; pages then appear one by one, filled with
+//! zeros.
 //!
-//! An allocator may return memory that was used before, and then zeroes it page by page at once. These addresses are
-//! instead requested from the system itself, without a promise that there is memory for all of them
-//! (`MAP_NORESERVE`). Data that only devices use cost only addresses, and their home gets memory where the host first
-//! writes it, by a task or a copy.
+//! An allocator may return memory that was used before, in which case it zeroes all pages immediately. The addresses of
+//! such a home are therefore requested directly from the system, without a promise that there is memory for all of them
+//! (`MAP_NORESERVE`). Data that only devices use thus cost only addresses, and their home gets memory where a task or a
+//! copy first writes it on the host.
 //!
-//! Invariant: `base` and `bytes` are those of a mapping that we own, or `bytes` is 0; the elements are in the
-//! mapping, aligned.
+//! Invariant: `base` and `bytes` describe a mapping that we own, or `bytes` is 0. The elements are inside the mapping
+//! and aligned.
 
 use super::Element;
 use std::ptr::NonNull;
@@ -21,14 +22,14 @@ pub(crate) struct Reserved {
     len: usize,
 }
 
-// SAFETY: the home owns plain elements that are `Send` and `Sync`.
+// SAFETY: the home owns plain elements that are `Send` and `Sync`, so it may move to another thread.
 unsafe impl Send for Reserved {}
 
 impl Reserved {
     /// Reserves addresses for `len` zeros.
     ///
     /// # Panics
-    /// If the system does not have that many addresses left for this process.
+    /// Panics if the system does not have that much address space left for this process.
     pub(crate) fn new<T: Element>(len: usize) -> Self {
         let size = len * size_of::<T>();
         if size == 0 {
@@ -38,7 +39,7 @@ impl Reserved {
         Self::aligned(size, align_of::<T>(), len)
     }
 
-    /// Reserves addresses for `size` bytes of zeros, which make up `len` elements, starting at a multiple of `align`.
+    /// Reserves addresses for `size` bytes of zeros, which make up `len` elements and start at a multiple of `align`.
     ///
     /// # Panics
     /// As [`Self::new`].
@@ -59,10 +60,11 @@ impl Reserved {
     /// Copies the elements and releases the memory.
     ///
     /// # Panics
-    /// If there is no room for the elements of this type.
+    /// Panics if there is no room for the elements of this type.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.len * size_of::<T>() <= self.bytes || self.bytes == 0, "another element type");
-        // SAFETY: by the type's invariant, and all bytes of a mapping can be read; nothing else uses it any more.
+        // SAFETY: by the type's invariant, the elements are inside a mapping that we own, all of whose bytes can be
+        // read, and nothing else uses the mapping any more.
         unsafe { std::slice::from_raw_parts(self.first.cast::<T>(), self.len) }.to_vec()
     }
 }
@@ -70,13 +72,13 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: by the type's invariant; everything that used the mapping has ended.
+            // SAFETY: by the type's invariant, we own the mapping, and everything that used it has ended.
             unsafe { system::unmap(self.base, self.bytes) }
         }
     }
 }
 
-/// Returns how many of these bytes have memory now; all of them if the system does not tell.
+/// Returns how many of these bytes are resident now, or `bytes` if the system does not report it.
 pub(crate) fn resident_bytes(first: *mut u8, bytes: usize) -> usize {
     system::resident_bytes(first, bytes).unwrap_or(bytes)
 }
@@ -88,26 +90,27 @@ mod system {
 
     pub(super) fn map(bytes: usize) -> Option<*mut u8> {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-        // SAFETY: a new mapping, which touches no memory of ours.
+        // SAFETY: this creates a new mapping, which does not affect any existing memory of ours.
         let base = unsafe { libc::mmap(ptr::null_mut(), bytes, PROT_READ | PROT_WRITE, flags, -1, 0) };
         (base != MAP_FAILED).then(|| base.cast())
     }
 
     /// # Safety
-    /// `base` and `bytes` are those of a mapping made by [`map`] that nothing uses any more.
+    /// `base` and `bytes` describe a mapping made by [`map`] that nothing uses any more.
     pub(super) unsafe fn unmap(base: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the memory comes from `map` and that nothing uses it any more.
         let result = unsafe { libc::munmap(base.cast(), bytes) };
         debug_assert_eq!(result, 0, "a mapping can be unmapped");
     }
 
     pub(super) fn resident_bytes(first: *mut u8, bytes: usize) -> Option<usize> {
-        // SAFETY: this only queries a number.
+        // SAFETY: the call only queries a number.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok().filter(|page| *page > 0)?;
         let begin = first.addr() / page * page;
         let mut pages = vec![0u8; (first.addr() + bytes - begin).div_ceil(page)];
         let base = first.wrapping_sub(first.addr() - begin);
-        // SAFETY: the vector has a byte for each page; nothing is touched at the addresses asked about.
+        // SAFETY: the vector has one byte for each page, and the call does not touch the memory at the queried
+        // addresses.
         let result = unsafe { libc::mincore(base.cast(), pages.len() * page, pages.as_mut_ptr()) };
         let resident = pages.iter().filter(|page| **page & 1 == 1).count();
         (result == 0).then(|| bytes.min(resident * page))
@@ -127,10 +130,10 @@ mod system {
     }
 
     /// # Safety
-    /// `base` and `bytes` are those of an allocation made by [`map`] that nothing uses any more.
+    /// `base` and `bytes` describe an allocation made by [`map`] that nothing uses any more.
     pub(super) unsafe fn unmap(base: *mut u8, bytes: usize) {
         let layout = Layout::from_size_align(bytes, PAGE).expect("the memory was allocated with this layout");
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the memory comes from `map` and that nothing uses it any more.
         unsafe { dealloc(base, layout) }
     }
 
@@ -150,7 +153,7 @@ mod tests {
         let home = Reserved::new::<u64>(len);
         assert_eq!(resident_bytes(home.first(), 8 * len), 0);
         let middle = home.first().wrapping_add(4 * len);
-        // SAFETY: inside the mapping, which only this test uses.
+        // SAFETY: the address is inside the mapping, which only this test uses.
         unsafe { middle.cast::<u64>().write(7) };
         let resident = resident_bytes(home.first(), 8 * len);
         assert!(resident > 0 && resident < 8 * len, "{resident}");

@@ -1,20 +1,21 @@
-//! Results of tasks: storage for a body's return value, and access to it by other tasks.
+//! Results of tasks: storage for the return value of a body, and accesses of other tasks to that value.
 //!
-//! A result is written once, by the one body that returns it, then read by any number of later tasks, then moved out
-//! or dropped. It needs no history and no directory: a reader has an edge from the writing task itself.
+//! A result is written once, by the body that returns it. It is then read by any number of later tasks, and finally
+//! moved out or dropped. It needs neither a history nor a directory, because a reader has an edge from the writing task
+//! itself.
 //!
-//! Results are read-only host memory and bind a task to no unit: bodies for accelerators, which run on hosting threads,
-//! get `&R` too. The edges of readers are made when their regions are entered. A caller that takes the result waits for
-//! its readers (`sync/readers.rs`), as a thread or as a future (`runtime/pending.rs`).
+//! Results are read-only host memory and do not tie a task to any kind of unit: bodies for accelerators, which run on
+//! hosting threads, get `&R` too. The edges of a reader are created when its regions are entered. A caller that takes
+//! the result waits for its readers (`sync/readers.rs`), as a thread or as a future (`runtime/pending.rs`).
 //!
 //! The references here are sound because:
-//! 1. The [`Producer`] writes while its task runs, and is consumed by that.
-//! 2. All other accesses come after the end of the task: readers by their edges, and the caller that takes the result
-//!    because it checks ([`Promise::take`]).
-//! 3. A task that mends a missing result writes it only if the first task has failed. It comes after that task, and
-//!    before all tasks that read the mended result. Earlier readers read nothing: they are skipped, or get the
-//!    failure ([`Promise::mend`]).
-//! 4. The caller that takes the result owns the only [`Promise`], so no more readers can come; those that came are
+//! 1. The [`Producer`] writes while its task runs, and writing consumes it.
+//! 2. All other accesses come after the end of the task: readers because of their edges, and the caller that takes the
+//!    result because it checks ([`Promise::take`]).
+//! 3. A task that mends a missing result writes it only if the first task has failed. It comes after the first task,
+//!    and before all tasks that read the mended result. Earlier readers do not read the result: they are skipped, or
+//!    get the failure ([`Promise::mend`]).
+//! 4. The caller that takes the result owns the only [`Promise`], so no more readers can come. Existing readers are
 //!    counted, from their submission until their bodies are gone.
 
 use super::Replicated;
@@ -30,13 +31,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// State shared by the two ends. The last owner drops a result that was not taken.
+/// State shared by the two ends. If the result was not taken, the last owner drops it.
 struct ResultCell<R> {
     result: UnsafeCell<Option<R>>,
     readers: Readers<Waker>,
 }
 
-// SAFETY: the result is written by one thread and then read by several (rules 1 and 2); any thread may drop it.
+// SAFETY: the result is written by one thread before several threads read it (rules 1 and 2), which `R: Sync` permits;
+// any thread may drop it, which `R: Send` permits.
 unsafe impl<R: Send + Sync> Sync for ResultCell<R> {}
 
 /// The end that writes the result.
@@ -48,7 +50,8 @@ pub(crate) struct Promise<R> {
     task: TaskRef,
 }
 
-/// Creates both ends of a result. The second is completed with the task that the first was moved into.
+/// Creates both ends of a result. The returned function completes the second end; it is called with the task that the
+/// first end was moved into.
 #[inline]
 pub(crate) fn result_of_task<R>() -> (Producer<R>, impl FnOnce(TaskRef) -> Promise<R>) {
     let (written, read) = Counted::pair(ResultCell { result: UnsafeCell::new(None), readers: Readers::new() });
@@ -56,12 +59,12 @@ pub(crate) fn result_of_task<R>() -> (Producer<R>, impl FnOnce(TaskRef) -> Promi
 }
 
 impl<R> Producer<R> {
-    /// Writes the result. If nothing can request it any more it is dropped, and a panic of its destructor is caught
-    /// here.
+    /// Writes the result. If nothing can request the result any more, it is dropped, and a panic of its destructor is
+    /// caught here.
     #[inline]
     pub(crate) fn set(self, result: R) {
-        // SAFETY: this is the only writer, and it is consumed; nothing reads before its task has ended (rules 1 and
-        // 2).
+        // SAFETY: this is the only writer, and writing consumes it; nothing reads before its task has ended (rules 1
+        // and 2). So nothing else accesses the result now.
         unsafe { *self.0.result.get() = Some(result) };
         drop_quietly(|| drop(self));
     }
@@ -85,13 +88,13 @@ impl<R> Promise<R> {
         ReadOutcome { result: self.read(), task: self.task.clone(), failure: OnceCell::new() }
     }
 
-    /// Creates the end with which a later task writes the result if the first task has failed.
+    /// Creates the end through which a later task writes the result if the first task has failed.
     pub(crate) fn mend(&self) -> Mending<R> {
         Mending { cell: self.cell.clone(), failed: self.task.clone() }
     }
 
-    /// Makes another task, which has a [`Mending`] of the result, represent it from now on: later readers, and the
-    /// caller that takes the result, wait for that task.
+    /// Makes another task, which has a [`Mending`] of the result, represent the result from now on: later readers, and
+    /// the caller that takes the result, wait for that task.
     pub(crate) fn stand_in(&mut self, task: TaskRef) {
         self.task = task;
     }
@@ -101,16 +104,16 @@ impl<R> Promise<R> {
         self.cell.readers.is_empty()
     }
 
-    /// Registers a waker that is woken when no task that reads the result is pending any more; returns true if none
-    /// is now.
+    /// Registers a waker to be woken when no task that reads the result is pending any more. Returns `true` if none is
+    /// pending now.
     pub(crate) fn wake_when_unread(&self, waker: Waker) -> bool {
         self.cell.readers.wait(waker)
     }
 
-    /// Takes the result, if the task has written one.
+    /// Takes the result, if the task has written it.
     ///
     /// # Panics
-    /// If the task, or one that reads the result, has not ended.
+    /// Panics if the task, or a task that reads the result, has not ended.
     pub(crate) fn take(self) -> Option<R> {
         assert!(self.task.is_finished() && self.is_unread(), "the result is in use");
         // SAFETY: the task has ended, and so has the writer; all readers have ended too, and no more can come (rule
@@ -127,7 +130,8 @@ impl<R> ReadResult<R> {
     /// The task that writes the result has ended.
     #[inline]
     pub(super) unsafe fn result(&self) -> &R {
-        // SAFETY: no task writes any more, and no caller takes the result while this reader exists (rules 2 and 4).
+        // SAFETY: the writer has ended, and no caller takes the result while this reader exists (rules 2 and 4), so the
+        // result does not change while it is borrowed.
         let result = unsafe { &*self.0.result.get() };
         result.as_ref().expect("a task that did not fail has left its result")
     }
@@ -156,7 +160,8 @@ impl<R: Send + Sync + 'static> AccessList for ReadResult<R> {
 
     #[inline]
     unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> &'a R {
-        // SAFETY: the engine runs a body only when everything that its task waits for has ended without failure.
+        // SAFETY: the engine runs a body only when everything that its task waits for has ended without failure, so the
+        // writer has ended.
         unsafe { self.result() }
     }
 
@@ -186,7 +191,7 @@ impl<R> fmt::Debug for ReadResult<R> {
     }
 }
 
-/// A task's access to another task's outcome, its result or its failure, stored in the reading task.
+/// A task's access to the outcome of another task (its result or its failure), stored in the reading task.
 pub struct ReadOutcome<R> {
     result: ReadResult<R>,
     task: TaskRef,
@@ -200,7 +205,7 @@ impl<R> ReadOutcome<R> {
         if let Some(cause) = self.task.poison() {
             return Err(self.failure.get_or_init(|| cause));
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         Ok(unsafe { self.result.result() })
     }
 }
@@ -218,7 +223,8 @@ impl<R: Send + Sync + 'static> AccessList for ReadOutcome<R> {
     }
 
     unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: the engine runs a body only when everything that its task waits for has ended.
+        // SAFETY: the engine runs a body only when everything that its task waits for has ended, which includes the
+        // writer.
         unsafe { self.outcome() }
     }
 
@@ -246,23 +252,23 @@ impl<R> fmt::Debug for ReadOutcome<R> {
     }
 }
 
-/// The end that writes a result which its task failed to write.
+/// The end that writes a result if the original task failed to write it.
 pub(crate) struct Mending<R> {
     cell: Counted<ResultCell<R>>,
     failed: TaskRef,
 }
 
 impl<R> Mending<R> {
-    /// Writes the result of `make`, if the task that should have written it has failed.
+    /// Writes the result of `make` if the task that should have written the result has failed.
     ///
     /// # Safety
-    /// That task has ended. Tasks that became readers of the result before this end was made are its readers, and
-    /// those that become readers later come after the caller.
+    /// The original task has ended. Tasks that became readers of the result before this end was created are readers of
+    /// the original task, and tasks that become readers later come after the caller.
     pub(crate) unsafe fn mend(self, make: impl FnOnce() -> R) {
         if self.failed.is_poisoned() {
             let result = make();
-            // SAFETY: the first writer has ended, and the caller is the only other one (rule 3). No earlier reader
-            // reads the cell: all of them are readers of a failed task.
+            // SAFETY: the first writer has ended, and the caller is the only other writer (rule 3). No earlier reader
+            // reads the cell, because all of them are readers of a failed task.
             let before = unsafe { (*self.cell.result.get()).replace(result) };
             drop_quietly(|| drop(before));
         }
@@ -280,14 +286,14 @@ impl<R: Send + Sync + 'static, F: FnOnce() -> R + Send + 'static> Slot<()> for M
     fn call(self, _: &Context, (): ()) -> Result<(), BoxError> {
         let Self(mending, make) = self;
         // SAFETY: the engine runs this after the task that should have written the result: `Pending::mend` makes this
-        // task wait for it. From then on this task represents the result, so later readers wait for it.
+        // task wait for it. From then on, this task represents the result, so later readers wait for it.
         unsafe { mending.mend(make) };
         Ok(())
     }
 }
 
 impl<R: Send + Sync + 'static, F: FnOnce() -> R + Send + 'static> Payload<(), MendsResult<R, F>> {
-    /// Makes a task of the runtime that mends a result.
+    /// Makes an internal task that mends a result.
     pub(crate) fn mending(mending: Mending<R>, make: F) -> Self {
         Self::new((), MendsResult(mending, make), Kinds::CPU)
     }

@@ -8,10 +8,10 @@ use ndarray::{Array, ArrayRef, ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3
 use std::fmt::Debug;
 use std::ptr::NonNull;
 
-/// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4). One dimension gives slices; more give ndarray
-/// views.
+/// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4). For one dimension, bodies get slices; for more
+/// dimensions, they get ndarray views.
 ///
-/// Code that works for any number of dimensions converts either into an ndarray view with `into`:
+/// Code that works for any number of dimensions can convert both into ndarray views with `into`:
 ///
 /// ```
 /// use ndarray::{ArrayView, ArrayViewMut};
@@ -50,13 +50,13 @@ pub trait Shape: Dimension + Copy + Send + Sync + Sealed + 'static {
     /// Returns a view of the region at `site`.
     ///
     /// # Safety
-    /// For `'a`, the region is at `site`, initialised, and nothing writes it.
+    /// For `'a`, the region is at `site` and initialised, and nothing writes it.
     unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::View<'a, T>;
 
     /// Returns a mutable view of the region at `site`.
     ///
     /// # Safety
-    /// For `'a`, the region is at `site`, initialised, and nothing else reads or writes it.
+    /// For `'a`, the region is at `site` and initialised, and nothing else reads or writes it.
     unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::ViewMut<'a, T>;
 
     /// The target of a guard for a region; see [`Lent`](super::Lent).
@@ -65,7 +65,8 @@ pub trait Shape: Dimension + Copy + Send + Sync + Sealed + 'static {
     /// Returns the place of the region at `site`, for a guard.
     ///
     /// # Safety
-    /// The region is at `site`, initialised. The caller that makes references from the place upholds everything else.
+    /// The region is at `site` and initialised. The caller that makes references from the place upholds everything
+    /// else.
     #[doc(hidden)]
     unsafe fn lend<T: Element>(site: Site, spans: &Self::Spans) -> <Self::Lent<T> as Lendable>::Place;
 
@@ -133,15 +134,15 @@ impl Shape for Ix1 {
 
     #[inline]
     unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> &'a [T] {
-        // SAFETY: the region is at the site while the body runs, and nothing writes it; in one dimension it is
-        // contiguous.
+        // SAFETY: the region is at the site while the body runs, and nothing writes it. A one-dimensional region is
+        // contiguous, so the slice covers exactly the region.
         unsafe { std::slice::from_raw_parts(site.first.cast(), spans.hi[0] - spans.lo[0]) }
     }
 
     #[inline]
     unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> &'a mut [T] {
-        // SAFETY: the region is at the site while the body runs, and nothing else accesses it; in one dimension it is
-        // contiguous.
+        // SAFETY: the region is at the site while the body runs, and nothing else accesses it. A one-dimensional region
+        // is contiguous, so the slice covers exactly the region.
         unsafe { std::slice::from_raw_parts_mut(site.first.cast(), spans.hi[0] - spans.lo[0]) }
     }
 
@@ -170,8 +171,8 @@ impl Shape for Ix1 {
     }
 }
 
-/// Combines a shape with strides. An empty shape takes none: strides mean nothing without elements, and ndarray
-/// rejects some that can arise.
+/// Combines a shape with strides. For an empty shape, the strides are dropped, because they mean nothing without
+/// elements and ndarray rejects some of the strides that can arise.
 #[inline]
 fn strided<D: Dimension>(extents: D, strides: D) -> StrideShape<D> {
     if extents.size() == 0 { extents.into() } else { extents.strides(strides) }
@@ -188,16 +189,16 @@ macro_rules! several_dimensions {
             #[inline]
             unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::View<'a, T> {
                 let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
-                // SAFETY: the region is at the site while the body runs, and nothing writes it; the strides are its
-                // array's.
+                // SAFETY: the region is at the site while the body runs, nothing writes it, and the strides are those
+                // of its array.
                 unsafe { ArrayView::from_shape_ptr(strided(ndarray::Dim(spans.extents()), ndarray::Dim(strides)), site.first.cast()) }
             }
 
             #[inline]
             unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::ViewMut<'a, T> {
                 let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
-                // SAFETY: the region is at the site while the body runs, and nothing else accesses it; the strides
-                // are its array's.
+                // SAFETY: the region is at the site while the body runs, nothing else accesses it, and the strides are
+                // those of its array.
                 unsafe { ArrayViewMut::from_shape_ptr(strided(ndarray::Dim(spans.extents()), ndarray::Dim(strides)), site.first.cast()) }
             }
 

@@ -25,9 +25,9 @@ pub struct Shared<'a, T> {
     region: PhantomData<&'a [T]>,
 }
 
-// SAFETY: elements are accessed only by atomic operations.
+// SAFETY: MULTISKIP
 unsafe impl<T: AtomicElement> Send for Shared<'_, T> {}
-// SAFETY: elements are accessed only by atomic operations, whichever thread has the view.
+// SAFETY: elements are accessed only by atomic operations, so several threads may use the view at once.
 unsafe impl<T: AtomicElement> Sync for Shared<'_, T> {}
 
 /// Elements of four or eight bytes with natural alignment, which the hardware updates atomically.
@@ -50,7 +50,7 @@ pub trait AtomicElement: Element + Sealed {
     /// Reads the element at `address`.
     ///
     /// # Safety
-    /// `address` is valid, aligned, and accessed only by atomic operations meanwhile.
+    /// `address` is valid, aligned, and accessed only by atomic operations during the call.
     #[doc(hidden)]
     unsafe fn atomic_load(address: *mut Self) -> Self;
 
@@ -94,7 +94,7 @@ atomic_elements! {
 
 impl<T: AtomicElement> Shared<'_, T> {
     /// # Safety
-    /// For the view's lifetime, `len` elements are at `first`, and only such views access them.
+    /// For the view's lifetime, `len` elements are at `first`, and only views of this type access them.
     pub(super) unsafe fn new(first: *mut T, len: usize) -> Self {
         Self { first, len, region: PhantomData }
     }
@@ -120,7 +120,7 @@ impl<T: AtomicElement> Shared<'_, T> {
     /// Returns the element's current value.
     ///
     /// # Panics
-    /// If `index` is not less than `len`.
+    /// Panics if `index` is not less than `len`.
     #[inline]
     #[track_caller]
     pub fn load(&self, index: usize) -> T {
@@ -131,17 +131,18 @@ impl<T: AtomicElement> Shared<'_, T> {
     /// Sets the element.
     ///
     /// # Panics
-    /// If `index` is not less than `len`.
+    /// Panics if `index` is not less than `len`.
     #[inline]
     #[track_caller]
     pub fn store(&self, index: usize, value: T) {
         self.update(index, |_| value);
     }
 
-    /// Replaces the element by `f` of it, atomically. `f` is called again if another task was faster.
+    /// Replaces the element atomically by the result of applying `f` to it. If another task changes the element in
+    /// between, `f` is called again.
     ///
     /// # Panics
-    /// If `index` is not less than `len`.
+    /// Panics if `index` is not less than `len`.
     #[inline]
     #[track_caller]
     pub fn update(&self, index: usize, f: impl Fn(T) -> T) {
@@ -168,11 +169,12 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// One update happens between another's read and its write, deterministically because both are on one thread.
+    /// One update happens between the read and the write of another update. This is deterministic because both are on
+    /// one thread.
     #[test]
     fn interleaved_update_is_not_lost() {
         let mut elements = [0.0f64, 1.0];
-        // SAFETY: the elements belong to this test, and are accessed only through the view while it lives.
+        // SAFETY: the elements belong to this test, and only the view accesses them while it lives.
         let view = unsafe { Shared::new(elements.as_mut_ptr(), elements.len()) };
         let attempts = Cell::new(0);
         view.update(1, |old| {
@@ -192,7 +194,7 @@ mod tests {
     #[should_panic(expected = "index 2 of a shared region of 2")]
     fn load_beyond_the_region_panics() {
         let mut elements = [0u32; 2];
-        // SAFETY: the array outlives the view, and nothing else uses it meanwhile.
+        // SAFETY: the array outlives the view, and nothing else uses it while the view exists.
         unsafe { Shared::new(elements.as_mut_ptr(), elements.len()) }.load(2);
     }
 }

@@ -1,12 +1,13 @@
-//! Arrays of zeros that share one piece of memory, in huge pages.
+//! Arrays of zeros that share one piece of memory and its huge pages.
 //!
-//! An array of less than a few megabytes cannot have a huge page to itself. A program that sweeps over hundreds of
-//! such arrays waits for address translation, and the hardware prefetcher restarts at each. So arrays that are made
-//! together share the pages.
+//! An array of less than a few megabytes cannot have a huge page to itself. A program that sweeps over hundreds of such
+//! arrays therefore waits for address translation, and the hardware prefetcher restarts at each ordinary page. To avoid
+//! this, arrays that are created together share huge pages.
 //!
 //! The memory of a dropped array is never given to another array. The piece is freed with the last of its arrays.
 //!
-//! Invariant: the parts of a piece share no byte, and no ordinary page, since devices may page-lock parts one by one.
+//! Invariant: the parts of a piece share neither a byte nor an ordinary page, because devices may page-lock parts
+//! individually.
 
 use super::buffer::{LINE_BYTES, PAGE_BYTES, line_in_page};
 use super::{Element, Reserved, huge};
@@ -23,7 +24,7 @@ pub(crate) struct Part {
     element: TypeId,
 }
 
-// SAFETY: the part owns plain elements that are `Send` and `Sync`, and nothing else has its bytes.
+// SAFETY: the part owns plain elements that are `Send` and `Sync`, and nothing else uses its bytes.
 unsafe impl Send for Part {}
 
 /// The memory shared by the parts.
@@ -32,22 +33,23 @@ struct Piece {
     _memory: Reserved,
 }
 
-// SAFETY: a shared reference gives only the addresses; the memory there belongs to the parts.
+// SAFETY: a shared reference gives only the addresses, and the memory at these addresses belongs to the parts.
 unsafe impl Sync for Piece {}
 
-/// Allocates arrays of zeros with elements of this type, one for each length, side by side. Each begins at a
-/// different line of its page than its neighbours, since equal indices of several arrays would otherwise compete for
-/// the same cache set; `first_number` determines the line of the first.
+/// Allocates adjacent arrays of zeros with elements of this type, one for each length. Neighbouring arrays begin at
+/// different lines of their pages, because equal indices of several arrays would otherwise compete for the same cache
+/// set; `first_number` determines the line of the first array.
 ///
 /// # Panics
-/// If they would take more bytes than the process has addresses left.
+/// Panics if the arrays would take more bytes than the process has addresses left.
 pub(crate) fn zeros<T: Element>(lens: &[usize], first_number: u64) -> Vec<Part> {
     let align = align_of::<T>().max(PAGE_BYTES);
     let mut end = 0usize;
     let begins: Vec<usize> = (first_number..)
         .zip(lens)
         .map(|(number, len)| {
-            // As for separate arrays; an alignment of more than a line starts at a page instead.
+            // The offset is the same as for separate arrays, except that elements aligned to more than a line start at
+            // a page.
             let skipped = if align_of::<T>() > LINE_BYTES { 0 } else { line_in_page(number) };
             let begin = end.saturating_add(skipped);
             end = begin.saturating_add(len.saturating_mul(size_of::<T>())).saturating_add(align - 1) / align * align;
@@ -79,11 +81,11 @@ impl Part {
     /// Copies the elements.
     ///
     /// # Panics
-    /// If `T` is not the type of its elements.
+    /// Panics if `T` is not the element type.
     pub(super) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
-        // SAFETY: by the invariant these bytes are this part's, aligned for its elements, and all zeros are elements
-        // of this type; the piece lives as long as the part, and nothing else uses the part any more.
+        // SAFETY: by the invariant, these bytes belong to this part and are aligned for its elements, and zeros are
+        // valid elements of this type. The piece lives as long as the part, and nothing else uses the part any more.
         unsafe { std::slice::from_raw_parts(self.first.cast::<T>(), self.len) }.to_vec()
     }
 }
@@ -114,7 +116,7 @@ mod tests {
     fn part_outlives_the_others() {
         let mut parts = zeros::<u16>(&[3, 70_000, 2], 0);
         let last = parts.pop().unwrap();
-        // SAFETY: two elements of a part that nothing else has.
+        // SAFETY: the address is inside a part of two elements that nothing else uses.
         unsafe { last.first().cast::<u16>().add(1).write(7) };
         drop(parts);
         assert_eq!(last.into_vec::<u16>(), [0, 7]);
@@ -123,9 +125,9 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     #[repr(C, align(8192))]
     struct OverAligned([u8; 8192]);
-    // SAFETY: bytes without padding, for which all bit patterns are valid.
+    // SAFETY: the type consists of bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Zeroable for OverAligned {}
-    // SAFETY: bytes without padding, for which all bit patterns are valid.
+    // SAFETY: the type consists of bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Pod for OverAligned {}
 
     #[test]

@@ -1,4 +1,5 @@
-//! The bodies of a recorded task that stays: they are called in each replay, on the same accesses.
+//! The bodies of a recorded task that stays from replay to replay. They are called in each replay, on the same
+//! accesses.
 
 use super::access_list::{DeviceSites, Sites};
 use super::{AccessList, IntoOutcome};
@@ -10,13 +11,13 @@ use crate::region::Block;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A body for accelerators that replays share.
+/// A body for accelerators that all replays share.
 pub(crate) type ForDevices<A> = super::SharedDeviceBody<'static, A>;
 
-/// Accesses and bodies side by side. The bodies are shared, because other replays use them too.
+/// Accesses and bodies of a task. The bodies are shared, because other replays use them too.
 pub(crate) struct Staying<A: AccessList, F, R> {
     accesses: A,
-    /// For CPU units.
+    /// The body for CPU units; `None` if there is none.
     body: Option<Arc<F>>,
     for_devices: Option<ForDevices<A>>,
     iteration: Iteration,
@@ -46,8 +47,8 @@ where
 
     #[inline]
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
-        // SAFETY: the engine runs a body once its dependences are satisfied, and its regions are where `env` says.
-        // The payload is its owner's alone, and the views of the previous round are gone.
+        // SAFETY: the engine runs a body once its dependences are satisfied, and its regions are where `env` says. The
+        // payload belongs to its owner alone, and the views of the previous round are gone.
         let views = unsafe { self.accesses.views(&mut Sites::new(env.sites)) };
         let body = self.body.as_ref().expect("a task runs only on units that it has a body for");
         body(env.context, views).into_outcome().map_err(|error| Box::new(Stop::Failed(error)))?;
@@ -64,27 +65,29 @@ where
     fn discard(&self) {} // the next replay may run the body
 
     fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
-        // SAFETY: the engine calls this only before it enqueues the body.
+        // SAFETY: the engine calls this only before it enqueues the body, so there is no view yet.
         unsafe { self.accesses.at(access).private() }
     }
 
     fn combine(&self, access: usize, block: &Block) {
-        // SAFETY: the engine combines a body's contribution after the body has ended, in its turn.
+        // SAFETY: the engine combines a body's contribution only after the body has ended and when it is the access's
+        // turn.
         unsafe { self.accesses.at(access).combine(block) }
     }
 
     fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-        // SAFETY: the body has ended, and while a replica is read its lane lets nothing else combine it.
+        // SAFETY: the body has ended, and the lane lets nothing else combine a replica while it is being read.
         unsafe { self.accesses.at(access).replica() }
     }
 
     fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
-        // SAFETY: the body has ended; the lane admits one thread at a time, and the other replica is another task's.
+        // SAFETY: the body has ended, the lane admits only one thread at a time, and the other replica belongs to
+        // another task.
         unsafe { self.accesses.at(access).absorb(block, other) }
     }
 
     fn retire(&self, access: usize) {
-        // SAFETY: `depend::reduction` retires a replica after the last time it is combined.
+        // SAFETY: `depend::reduction` retires a replica only after it has been combined for the last time.
         unsafe { self.accesses.at(access).retire() }
     }
 

@@ -1,9 +1,9 @@
-//! A home in unified memory: the host and all devices of the runtime use the same bytes at the same addresses.
+//! Homes in unified memory, where the host and all devices of the runtime use the same bytes at the same addresses.
 //!
-//! One of the devices allocates the memory, and stays open as long as the memory exists. On each device, the data
-//! object has from the beginning a replica at the home's addresses, its *alias* (`engine/placement/residency`).
-//! Validity of aliases records which side used the bytes last, and orders its users; there is nothing to copy between
-//! them.
+//! One of the devices allocates the memory, and stays open as long as the memory exists. From the beginning, the data
+//! object has a replica on each device that uses the home's addresses, its *alias* (`engine/placement/residency`). The
+//! validity of aliases records which side used the bytes last, and orders the users; there is nothing to copy between
+//! aliases.
 //!
 //! Aliases take no room and are never evicted. Copies between them are at most hints to the system to move pages
 //! (`driver/threads/devices.rs`). If a device of the runtime does not reach unified memory, or the host may not touch
@@ -19,10 +19,11 @@ use std::any::TypeId;
 use std::fmt;
 use std::ptr::with_exposed_provenance_mut;
 
-/// Memory that was allocated, and is freed when this is dropped.
+/// Memory that is already allocated, and is freed when this value is dropped.
 ///
 /// # Safety
-/// From the base on, which is exposed and stays the same, the requested bytes belong to this value alone.
+/// The requested bytes, starting at the base, belong to this value alone. The base never changes, and its provenance is
+/// exposed.
 pub(crate) unsafe trait Allocated: Send + Sync + 'static {
     fn base(&self) -> usize;
 }
@@ -34,7 +35,8 @@ pub(crate) struct Unified {
     element: TypeId,
 }
 
-// SAFETY: the home owns plain elements that are `Send` and `Sync`, in memory that any thread may use.
+// SAFETY: the home owns plain elements that are `Send` and `Sync`, in memory that any thread may use, so it may move to
+// another thread.
 unsafe impl Send for Unified {}
 
 impl fmt::Debug for Unified {
@@ -44,13 +46,14 @@ impl fmt::Debug for Unified {
 }
 
 impl Unified {
-    /// Makes `len` zeros in unified memory that was allocated for them; `None` if the memory is not aligned for them.
+    /// Writes `len` zeros to unified memory that was allocated for them. Returns `None` if the memory is not aligned
+    /// for such elements.
     pub(crate) fn zeros<T: Element>(memory: impl Allocated, len: usize) -> Option<Self> {
         if !memory.base().is_multiple_of(align_of::<T>()) {
             return None;
         }
         let unified = Self { memory: Box::new(memory), len, element: TypeId::of::<T>() };
-        // SAFETY: the memory was just allocated, with room for that many elements, and nothing else has it. Zeros are
+        // SAFETY: the memory was just allocated with room for `len` elements, and nothing else uses it. Zeros are valid
         // elements.
         unsafe { unified.first().cast::<T>().write_bytes(0, len) };
         Some(unified)
@@ -64,10 +67,11 @@ impl Unified {
     /// Copies the elements and frees the memory.
     ///
     /// # Panics
-    /// If `T` is not the type of its elements.
+    /// Panics if `T` is not the element type.
     pub(super) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
-        // SAFETY: by the type's invariant; nothing else uses it any more.
+        // SAFETY: by the type's invariant, `len` initialised elements begin there, and nothing else uses the memory any
+        // more.
         unsafe { std::slice::from_raw_parts(self.first().cast::<T>(), self.len) }.to_vec()
     }
 }

@@ -1,8 +1,9 @@
-//! Accesses to values and tokens, stored in their tasks: from a mode to the reference that the body receives.
+//! Accesses to values and tokens, which are stored in their tasks and turn a mode into the reference that the body
+//! receives.
 //!
 //! A value is accessed as a whole: there are no regions, no shapes and no replicas, so an access consists of two
-//! addresses. Rules 2 and 3 of the parent module make its reference sound, with the value instead of the data
-//! object's memory. Rule 4 does not apply, since a value was moved in by its owner.
+//! addresses. Rules 2 and 3 of the parent module, applied to the value instead of the data object's memory, make the
+//! access's reference sound. Rule 4 does not apply, because the owner has moved the value into the runtime.
 
 use super::access::Record;
 use super::{Access, DataCell, Replicated};
@@ -56,8 +57,9 @@ macro_rules! modes {
 
             #[inline]
             unsafe fn view<'a, T: 'a>($at: *mut T) -> Self::View<'a, T> {
-                // SAFETY: the value lives while the body runs (rule 3), and tasks that could write it, or see it
-                // written, are kept away (rule 2): in this mode, as in the same mode of a region.
+                // SAFETY: the value lives while the body runs (rule 3), and tasks that could write it, or observe a
+                // write, do not run at the same time (rule 2). This mode gives the same guarantees as the same mode of
+                // a region.
                 unsafe { $make }
             }
 
@@ -71,7 +73,7 @@ macro_rules! modes {
 modes! {
     /// `in`: gives `&T`.
     Reads, Mode::In, [&'a T], |at| &*at;
-    /// `out`: gives `&mut T`; the previous content does not count.
+    /// `out`: gives `&mut T`; the previous content does not matter.
     Overwrites, Mode::Out, [&'a mut T], |at| &mut *at;
     /// `inout`: gives `&mut T`.
     Updates, Mode::Inout, [&'a mut T], |at| &mut *at;
@@ -104,13 +106,13 @@ macro_rules! modes_without_view {
 }
 
 modes_without_view! {
-    /// `after`: gives nothing.
+    /// `after`: gives `()`.
     Follows, Mode::After;
     /// Internal to the runtime: accepts the present content as good.
     Accepts, Mode::Accept;
-    /// Weak `in`: gives nothing; the task's children read.
+    /// Weak `in`: gives `()`; the task's children read the value.
     WeaklyReads, Mode::WeakIn;
-    /// Weak `inout`: gives nothing; the task's children use the value in any mode.
+    /// Weak `inout`: gives `()`; the task's children use the value in any mode.
     WeaklyUpdates, Mode::WeakInout;
 }
 
@@ -118,17 +120,17 @@ modes_without_view! {
 #[derive(Debug)]
 pub struct OfValue<T, M> {
     cell: *const DataCell,
-    /// Stored here so that a running task need not read the cell.
+    /// The address of the value, stored here so that a running task need not read the cell.
     value: *mut T,
     mode: PhantomData<fn() -> M>,
 }
 
-// SAFETY: the pointers are to a `Sync` cell that outlives the task (rule 3), and to its content, which is `Send` and
-// `Sync`.
+// SAFETY: the pointers point to a `Sync` cell that outlives the task (rule 3), and to the cell's content, which is
+// `Send` and `Sync`, so any thread may use them.
 unsafe impl<T: Send + Sync, M> Send for OfValue<T, M> {}
 
 impl<T, M> OfValue<T, M> {
-    /// Makes an access to the value in `cell`, which is of type `T`.
+    /// Makes an access to the value in `cell`, whose type is `T`.
     #[inline]
     pub(crate) fn new(cell: &DataCell) -> Self {
         Self { cell, value: cell.base().cast(), mode: PhantomData }
@@ -150,8 +152,8 @@ impl<T: Send + Sync + 'static, M: ValueMode> Access for OfValue<T, M> {
 
     #[inline]
     unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
-        // SAFETY: the engine runs the body once its dependences are satisfied: no conflicting task runs meanwhile
-        // (rule 2). The task that gives the value up comes later (rule 3).
+        // SAFETY: the engine runs the body once its dependences are satisfied, so no conflicting task runs at the same
+        // time (rule 2), and the task that gives up the value comes later (rule 3).
         unsafe { M::view(self.value) }
     }
 
@@ -171,11 +173,12 @@ impl<T: Send + Sync + 'static, M: ValueMode> Access for OfValue<T, M> {
     }
 }
 
-/// An access to an entire data object without a view, stored in its task: to a token, or by a task of the runtime.
+/// An access to an entire data object without a view, stored in its task. It is either an access to a token or an
+/// access of an internal task.
 #[derive(Debug)]
 pub struct Unseen<M>(*const DataCell, PhantomData<fn() -> M>);
 
-// SAFETY: the pointer is to a `Sync` cell that outlives the task (rule 3).
+// SAFETY: the pointer points to a `Sync` cell that outlives the task (rule 3), so any thread may dereference it.
 unsafe impl<M> Send for Unseen<M> {}
 
 impl<M> Unseen<M> {

@@ -1,7 +1,7 @@
-//! Admission of a task: its checks, and the parts of it that have no type parameters.
+//! Admission of a task: the checks, and the parts of submission that have no type parameters.
 //!
-//! Nothing here knows the types of a task's accesses and bodies. A program has hundreds of such types, and this code
-//! would be compiled for each of them.
+//! Nothing in this module knows the types of a task's accesses and bodies. A program has hundreds of such types, and
+//! otherwise this code would be compiled for each of them.
 
 use super::Door;
 use super::children::Kin;
@@ -36,14 +36,14 @@ pub(super) struct Admission<'a> {
 
 /// The parts of an admitted task.
 pub(super) struct Admitted {
-    /// The kinds of unit that it may run on.
+    /// The kinds of unit that the task may run on.
     pub(super) kinds: Kinds,
     pub(super) side: Option<Pooled<Side>>,
     pub(super) child: Option<Child>,
 }
 
 impl Admission<'_> {
-    /// Refuses a task for its own properties, independently of other tasks.
+    /// Refuses a task because of its own properties, independently of other tasks.
     pub(super) fn check(&self) -> Result<(), SubmitError> {
         self.kinds()?;
         self.side().map(drop)
@@ -99,8 +99,8 @@ impl Admission<'_> {
         Child::of(parent).ok_or_else(|| self.no_parent())
     }
 
-    /// Returns the kinds of unit that the task may run on, if its accesses do not overlap and some unit has a body
-    /// and room.
+    /// Returns the kinds of unit that the task may run on, if its accesses do not overlap and some unit has a body and
+    /// enough memory.
     fn kinds(&self) -> Result<Kinds, SubmitError> {
         let Self { door, name, records, .. } = *self;
         if let Some((first, second)) = overlap(records) {
@@ -181,7 +181,7 @@ impl Admission<'_> {
                 units: self.door.configuration.clone(),
             });
         };
-        // Adopted memory needs no room in the space where it is.
+        // Adopted memory needs no room in the space that contains it.
         let fits_there = || {
             let machine = &driver.shared().machine;
             let bytes_in = |space| records.iter().map(|access| access.bytes_in(space)).sum::<u64>();

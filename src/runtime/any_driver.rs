@@ -1,4 +1,4 @@
-//! The driver of a runtime, threads or a simulation, with the calls that both support.
+//! The driver of a runtime, which is either threads or a simulation, with the calls that both support.
 
 use crate::depend::{AccessRecord, Body, Boxed, Domain, Group, Kinds, Submitting};
 use crate::driver::Driver;
@@ -40,7 +40,7 @@ impl AnyDriver {
         }
     }
 
-    /// The queues of ready tasks.
+    /// Returns the queues of ready tasks.
     pub(super) fn queues(&self) -> &dyn Queues {
         match self {
             Self::Threads(threads) => threads.as_ref(),
@@ -48,13 +48,13 @@ impl AnyDriver {
         }
     }
 
-    /// Whether any thread may run any task.
+    /// Returns whether any thread may run any task.
     #[inline]
     pub(super) fn on_fast_path(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.on_fast_path())
     }
 
-    /// The threads, if any of them may run any task.
+    /// Returns the threads, if any of them may run any task.
     #[inline]
     pub(super) fn fast_path(&self) -> Option<&Threads> {
         if let Self::Threads(threads) = self {
@@ -64,14 +64,14 @@ impl AnyDriver {
         }
     }
 
-    /// Whether there may be devices that run bodies.
+    /// Returns whether there may be devices that run bodies.
     #[inline]
     pub(super) fn runs_on_devices(&self) -> bool {
         matches!(self, Self::Threads(threads) if !threads.on_fast_path())
     }
 
-    /// Whether there are units of kind `GPU`, and the interface of each of their devices is among these kinds. The
-    /// interface of simulated devices is unknown, so any will do.
+    /// Returns whether there are units of kind `GPU` and the interface of each of their devices is among these kinds.
+    /// The interface of simulated devices is unknown, so any interface is accepted for them.
     pub(super) fn all_gpus_are_among(&self, kinds: Kinds) -> bool {
         match self {
             Self::Threads(threads) => threads.gpu_interfaces().is_some_and(|interfaces| interfaces.are_among(kinds)),
@@ -79,12 +79,12 @@ impl AnyDriver {
         }
     }
 
-    /// Whether a device has its own queues, that is, is neither emulated nor simulated.
+    /// Returns whether a device has its own queues, which is the case if it is neither emulated nor simulated.
     pub(super) fn has_queues(&self, device: DeviceId) -> bool {
         matches!(self, Self::Threads(threads) if threads.has_queues(device))
     }
 
-    /// Returns how many bytes one replica can have on a device. Simulated devices have no limit.
+    /// Returns the maximum size of a replica on a device, in bytes. Simulated devices have no limit.
     pub(super) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
         match self {
             Self::Threads(threads) => threads.largest_buffer_bytes(device),
@@ -92,23 +92,22 @@ impl AnyDriver {
         }
     }
 
-    /// Whether tasks reach their ends while no thread waits.
+    /// Returns whether tasks make progress while no thread waits.
     pub(super) fn goes_on_by_itself(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.goes_on_by_itself())
     }
 
-    /// Whether the calling code is a body that may wait.
+    /// Returns whether the calling code is a body that may wait.
     pub(super) fn may_wait_in_body(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.may_wait_in_body())
     }
 
-    /// Whether the calling code is a body that may wait for its children.
+    /// Returns whether the calling code is a body that may wait for its children.
     pub(super) fn may_wait_for_children(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.may_wait_for_children())
     }
 
-    /// If the calling code is a body that is about to wait, runs those of its descendants that are ready until the
-    /// wait is `over`.
+    /// If the calling code is a body that is about to wait, runs its ready descendants until the wait is `over`.
     #[track_caller]
     pub(super) fn run_descendants(&self, over: impl Fn() -> bool) {
         if let Self::Threads(threads) = self {
@@ -116,11 +115,11 @@ impl AnyDriver {
         }
     }
 
-    /// Waits, in a call at this place, until no member of a group is left or waiting is in vain. With `in_any_case`
+    /// Waits until no member of a group is left or the wait can never end; `at` is the call site. With `in_any_case`,
     /// it waits even if the wait is circular.
     ///
     /// # Errors
-    /// If the calling code is a body whose end this wait would need; then some members are left.
+    /// Fails if this wait could end only after the calling body has ended. Some members are then left.
     pub(super) fn await_members(
         &self,
         group: &Arc<Group>,
@@ -136,8 +135,8 @@ impl AnyDriver {
         }
     }
 
-    /// Waits until a task whose body is the calling code has no children, and runs no other tasks meanwhile; see
-    /// [`Threads::await_isolated`].
+    /// Waits until the task whose body is the calling code has no children, and runs no unrelated tasks while it waits;
+    /// see [`Threads::await_isolated`].
     ///
     /// # Errors
     /// As for [`Self::await_told`].
@@ -149,19 +148,19 @@ impl AnyDriver {
         }
     }
 
-    /// The threads; panics in a simulation.
+    /// Returns the threads; panics in a simulation.
     #[cfg(test)]
     pub(crate) fn threads(&self) -> &Threads {
         if let Self::Threads(threads) = self { threads } else { panic!("a simulation has no threads") }
     }
 
-    /// The simulation, if this is one.
+    /// Returns the simulation, if the driver is a simulation.
     #[inline]
     pub(super) fn simulated(&self) -> Option<&Simulated> {
         if let Self::Simulated(simulated) = self { Some(simulated) } else { None }
     }
 
-    /// The time since the runtime was built, or the virtual time.
+    /// Returns the time since the runtime was built, or the virtual time in a simulation.
     pub(super) fn now(&self) -> Duration {
         match self {
             Self::Threads(threads) => threads.now(),
@@ -169,7 +168,7 @@ impl AnyDriver {
         }
     }
 
-    /// Notes that a data object has a home from now on.
+    /// Records that a data object has a home from now on.
     pub(super) fn register(&self, cell: &DataCell) {
         match self {
             Self::Threads(threads) => threads.register(cell),
@@ -182,12 +181,12 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if !threads.shared().is_in_child() && threads.pin_memory(cell))
     }
 
-    /// The threads, if this is not a simulation: only they have memory.
+    /// Returns the threads, unless this is a simulation, which has no memory.
     pub(crate) fn real(&self) -> Option<&Arc<Threads>> {
         if let Self::Threads(threads) = self { Some(threads) } else { None }
     }
 
-    /// Returns when nothing that is waited for is `left`, or when waiting is in vain.
+    /// Waits until nothing that is waited for is `left`, or until the wait can never end.
     #[track_caller]
     pub(super) fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
         if self.shared().is_in_child() {
@@ -202,7 +201,7 @@ impl AnyDriver {
     /// Like [`Self::advance`].
     ///
     /// # Errors
-    /// If runtimes that wait for each other have no unit left to make progress; then something is left.
+    /// Fails if runtimes that wait for each other have no unit left to make progress. Something is then left.
     #[track_caller]
     pub(super) fn advance_or_refuse(&self, awaited: Awaited, left: impl Fn() -> u64) -> Result<(), Vain> {
         match self {
@@ -214,10 +213,10 @@ impl AnyDriver {
         }
     }
 
-    /// Like [`Self::advance`], for a wait with this key, which is notified by the thread that ends it.
+    /// Like [`Self::advance`], for a wait with this key. The thread that ends the wait notifies it.
     ///
     /// # Errors
-    /// If the calling code is a body whose end this wait would need; then something is left.
+    /// Fails if this wait could end only after the calling body has ended. Something is then left.
     #[track_caller]
     pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Vain> {
         if self.shared().is_in_child() {
@@ -243,7 +242,7 @@ impl AnyDriver {
     /// Submits a task; the caller has checked its accesses. `watch` computes the value that is returned for the task.
     ///
     /// # Errors
-    /// If one of its data objects was taken since, or the runtime is ending.
+    /// Fails if one of its data objects has been taken since that check, or the runtime is ending.
     #[inline(always)] // on the path of every task
     pub(super) fn submit<P: Body + 'static, W>(
         &self,
@@ -262,7 +261,7 @@ impl AnyDriver {
         entered.map(|()| watched)
     }
 
-    /// Separate from [`Self::submit`], which is compiled for each type of task.
+    /// Enters the task. Separate from [`Self::submit`], because that method is compiled for each type of task.
     #[inline]
     fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         let entered = match self {
@@ -288,7 +287,7 @@ impl AnyDriver {
         self.submit(description, Boxed::new(body, group), accesses, watch)
     }
 
-    /// A weak reference to the driver.
+    /// Returns a weak reference to the driver.
     pub(super) fn downgrade(&self) -> WeakDriver {
         match self {
             Self::Threads(threads) => WeakDriver::Threads(Arc::downgrade(threads)),
@@ -298,7 +297,7 @@ impl AnyDriver {
 }
 
 impl WeakDriver {
-    /// The driver, if it still exists.
+    /// Returns the driver, if it still exists.
     pub(super) fn upgrade(&self) -> Option<AnyDriver> {
         match self {
             Self::Threads(threads) => threads.upgrade().map(AnyDriver::Threads),

@@ -1,7 +1,7 @@
-//! Bodies for devices that are called many times: by the tasks of a loop, and by the replays of a recorded task.
+//! Bodies for devices that are called many times, by the tasks of a loop or by the replays of a recorded task.
 //!
-//! Both builders take them by the same methods, which are defined here. The body for CPU units is not among them: it
-//! keeps its type, so that it is called without an indirection.
+//! The builders of loops and recorded tasks take such bodies with the same methods, which are defined here. The body
+//! for CPU units is handled separately: it keeps its type, so that it is called without an indirection.
 
 use super::for_each::LoopBuilder;
 use super::record::Recorded;
@@ -15,11 +15,11 @@ use crate::memory::{
 use crate::task::{Accesses, LoopAccesses};
 use std::sync::Arc;
 
-/// The bodies of a loop or of a recorded task, except the one for CPU units.
+/// The bodies of a loop or of a recorded task, except the body for CPU units.
 pub(super) struct Bodies<S: AccessList> {
     pub(super) emulated: Option<SharedHostBody<'static, S>>,
     pub(super) gpu: Option<ForDevices<S>>,
-    /// Bodies for one interface, by the kind of its units.
+    /// Bodies for a single interface, each with the kind of that interface's units.
     pub(super) own: Vec<(UnitKind, ForDevices<S>)>,
 }
 
@@ -36,7 +36,7 @@ impl<S: AccessList> Clone for Bodies<S> {
 }
 
 impl<S: AccessList> Bodies<S> {
-    /// Adds a body for the devices of one interface; a second one replaces the first.
+    /// Adds a body for the devices of one interface; a second body for the same interface replaces the first.
     pub(super) fn add_own(&mut self, kind: UnitKind, body: ForDevices<S>) {
         self.own.retain(|(known, _)| *known != kind);
         self.own.push((kind, body));
@@ -62,11 +62,11 @@ impl<S: AccessList> Bodies<S> {
     }
 }
 
-/// `$life` is how long bodies have to be valid; `$kept` contains the parameters for it.
+/// `$life` is the lifetime for which bodies have to be valid; `$kept` contains the corresponding generic parameters.
 macro_rules! described_alike {
     ($([$($kept:tt)*] $builder:ty, $accesses:ident, $life:lifetime;)*) => {$(
         impl<$($kept)* A: $accesses, C> $builder {
-            /// A body for emulated devices, preferred there over the one for CPU units.
+            /// Sets a body for emulated devices, which prefer it to the body for CPU units.
             pub fn emulated<F, R>(mut self, body: F) -> Self
             where
                 F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + $life,
@@ -79,7 +79,7 @@ macro_rules! described_alike {
                 self
             }
 
-            /// The body for accelerators, as [`TaskBuilder::gpu`](crate::TaskBuilder::gpu) takes it.
+            /// Sets the body for accelerators, as [`TaskBuilder::gpu`](crate::TaskBuilder::gpu) does.
             pub fn gpu<F, R>(mut self, body: F) -> Self
             where
                 F: for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R

@@ -1,4 +1,4 @@
-//! The description of a runtime to be built.
+//! Builder that configures a runtime.
 
 use super::Runtime;
 use crate::device::EmulatedDevice;
@@ -126,11 +126,11 @@ impl Builder {
         }
     }
 
-    /// Sets a name that distinguishes this runtime from others. The threads of units and of copies have it in their
-    /// names, and reports of stalls begin with it. Systems show 15 bytes of a thread's name, so a longer name is cut
-    /// if the unit's number would not fit. Without a name, threads are called `thalweg`.
+    /// Sets a name that distinguishes this runtime from others. Unit threads and copy threads carry the name in their
+    /// own names, and stall reports begin with it. Operating systems show only 15 bytes of a thread name, so a long
+    /// name is truncated to make room for the unit's index. Without a name, threads are called `thalweg`.
     ///
-    /// An empty name, or one with a NUL byte, is refused when the runtime is built.
+    /// Building the runtime fails if the name is empty or contains a NUL byte.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -156,19 +156,19 @@ impl Builder {
     /// place belongs to the n-th unit. The default is the value of the environment variable `OMP_PLACES` if it fits
     /// the units (otherwise there is a [warning](Runtime::warnings)); without it, consecutive cores.
     ///
-    /// An abstract name (`threads`, `cores`, `ll_caches`, `numa_domains`, `sockets`) leaves the choice of cores to
-    /// the runtime. It states how far around its unit's cores a thread may move: `cores` adds the other hardware
-    /// threads of their physical cores, `sockets` all cores of their sockets.
+    /// An abstract name (`threads`, `cores`, `ll_caches`, `numa_domains`, `sockets`) leaves the choice of cores to the
+    /// runtime. The name states how far a thread may move from its unit's cores: `cores` adds the other hardware
+    /// threads of the same physical cores, and `sockets` adds all cores of the same sockets.
     ///
-    /// Setting places requests that threads be bound ([`pin_threads`](Self::pin_threads)).
+    /// Setting places also binds the threads, unless [`pin_threads`](Self::pin_threads) says otherwise.
     pub fn places(mut self, places: impl Into<String>) -> Self {
         self.places = Some(places.into());
         self
     }
 
-    /// Sets the scheduler by name ([`sched::NAMES`](crate::sched::NAMES)), with its parameters after a colon. The
-    /// last call of this method or [`policy`](Self::policy) wins. Without a call, the environment variable
-    /// `THALWEG_SCHEDULER` names the scheduler.
+    /// Sets the scheduler by name ([`sched::NAMES`](crate::sched::NAMES)), with its parameters after a colon. If both
+    /// this method and [`policy`](Self::policy) are called, the last call wins. Without a call, the environment
+    /// variable `THALWEG_SCHEDULER` names the scheduler.
     ///
     /// | name | which unit gets a task | parameters |
     /// | --- | --- | --- |
@@ -184,9 +184,9 @@ impl Builder {
     /// | `eft` | where it is expected to finish earliest, copies included | `latency_ns=1e4`, `bytes_per_s=1e10` |
     /// | `priority` | a free unit takes the most urgent task | |
     ///
-    /// `dynamic` remembers where every index ran after `memo` instances, or never if `memo` is 0. The factor, the
-    /// *performance conversion factor* (PCF), is how many times longer a CPU unit takes than a device unit. It is
-    /// given, measured (`profile`), or read from a file whose keys are configurations of the CPU units, as in
+    /// After `memo` instances, `dynamic` remembers where every index ran; if `memo` is 0, it never does. The factor is
+    /// the *performance conversion factor* (PCF): how many times longer a CPU unit takes than a device unit. The factor
+    /// is given as a parameter, measured (`profile`), or read from a file whose keys are CPU unit configurations, as in
     /// `"16:CPU:1" = 21.91`.
     ///
     /// ```
@@ -213,10 +213,11 @@ impl Builder {
         self
     }
 
-    /// Sets a custom scheduler, in a simulation too. It replaces the one named by [`scheduler`](Self::scheduler), and
-    /// vice versa. [`Policy`](crate::sched::Policy) states what a policy must do, and what happens if it does not.
+    /// Sets a custom scheduler, which also works in a simulation. It replaces a scheduler named by
+    /// [`scheduler`](Self::scheduler), and vice versa. [`Policy`](crate::sched::Policy) documents the contract of a
+    /// policy and the consequences of breaking it.
     ///
-    /// [`Distributed`](crate::sched::Distributed) makes a policy of a custom work distribution.
+    /// [`Distributed`](crate::sched::Distributed) turns a custom work distribution into a policy.
     ///
     /// ```
     /// use thalweg::ids::{TaskId, UnitId};
@@ -253,11 +254,11 @@ impl Builder {
         self
     }
 
-    /// Keeps the times that the scheduler learns in a file for the next run. The file is read when the runtime is
-    /// built, if it exists, and written when the runtime is dropped. Only `eft` and `fpm` learn; with other
-    /// schedulers the call has no effect. If the file cannot be written, there is a warning in the log. The format is
-    /// that of [`Model::to_text`](crate::sched::Model::to_text), or with `fpm`, whose weights are whole numbers, that
-    /// of [`Known::to_text`](crate::sched::fpm::Known::to_text).
+    /// Saves the execution times that the scheduler learns to a file, so that the next run can use them. The file, if
+    /// it exists, is read when the runtime is built; it is written when the runtime is dropped. Only `eft` and `fpm`
+    /// learn; with other schedulers the call has no effect. If the file cannot be written, the runtime logs a warning.
+    /// The file has the format of [`Model::to_text`](crate::sched::Model::to_text); with `fpm`, whose weights are
+    /// integers, it has the format of [`Known::to_text`](crate::sched::fpm::Known::to_text).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -284,22 +285,22 @@ impl Builder {
     /// Lets the thread that builds the runtime execute tasks as CPU unit 0 whenever it waits, instead of starting a
     /// thread for that unit.
     ///
-    /// With as many units as cores, there is then no surplus thread. While the building thread neither waits nor
-    /// submits, other units take the tasks that are queued at unit 0; with one unit, nothing runs meanwhile. If
-    /// threads are bound, the thread is moved to the unit's core once, but not bound to it. The call has no effect on
-    /// a machine without CPU units.
+    /// This way a machine with as many units as cores is not oversubscribed. While the building thread neither waits
+    /// nor submits, other units take the tasks queued at unit 0; if there is only one unit, no task runs during that
+    /// time. If threads are bound, the building thread is moved to the unit's core once, but is not bound to it. The
+    /// call has no effect on a machine without CPU units.
     ///
-    /// A wait of that thread is prolonged only while a body computes on the thread. A body that waits is left
-    /// suspended, and continues when the same thread waits again or ends. Its stack has
-    /// [`stack_bytes`](Self::stack_bytes). Another thread that waits in the meantime executes the tasks of unit 0
-    /// instead; it stays until the bodies that it has begun have ended.
+    /// Executing tasks prolongs a wait of that thread only while a body is computing on the thread. If such a body
+    /// itself waits, it is left suspended, and continues when the same thread waits again or ends. The body runs on a
+    /// stack of [`stack_bytes`](Self::stack_bytes). If another thread waits in the meantime, it executes the tasks of
+    /// unit 0 instead, and does not return from its wait before the bodies that it has begun have ended.
     pub fn use_current_thread(mut self, yes: bool) -> Self {
         self.use_current_thread = yes;
         self
     }
 
-    /// Sets whether the units' threads are bound to their cores. A thread may run on all cores of its unit, and so
-    /// may the threads that a body starts. The thread that hosts a unit by
+    /// Sets whether the units' threads are bound to their cores. A bound thread may run on all cores of its unit, and
+    /// so may the threads that a body starts. A thread that hosts a unit because of
     /// [`use_current_thread`](Self::use_current_thread) is never bound.
     ///
     /// | the first of these that is set | threads are bound |
@@ -310,8 +311,9 @@ impl Builder {
     /// | the variable `OMP_PLACES` | always |
     /// | none of them | if the units use each core of the process once, and no other runtime has bound threads to one of them |
     ///
-    /// Other runtimes are those of this process and, on Linux, of other processes. If cores remain shared with one,
-    /// there is a [warning](Runtime::warnings); the first such warning is also written to the standard error output.
+    /// "Other runtimes" means runtimes of this process and, on Linux, of other processes. If this runtime still shares
+    /// cores with another one, there is a [warning](Runtime::warnings); the first such warning is also written to
+    /// standard error.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -323,10 +325,10 @@ impl Builder {
         self
     }
 
-    /// Sets the size of the stacks that bodies run on, in bytes; it does not change the stack of a thread that hosts
-    /// a unit by [`use_current_thread`](Self::use_current_thread). The default is 8 MiB, or the value of the
-    /// environment variable `RUST_MIN_STACK` if that is larger. The minimum is 64 KiB; a smaller number is refused
-    /// when the runtime is built.
+    /// Sets the size in bytes of the stacks that bodies run on. The stack of a thread that hosts a unit because of
+    /// [`use_current_thread`](Self::use_current_thread) does not change. The default is 8 MiB, or the value of the
+    /// environment variable `RUST_MIN_STACK` if that is larger. The minimum is 64 KiB; with a smaller size, building
+    /// the runtime fails.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -341,36 +343,37 @@ impl Builder {
         self
     }
 
-    /// Sets how many tasks may be pending before a submission waits until half of them have finished. A submitter
-    /// that hosts a unit executes some of them meanwhile. The default is 512 per unit and at least 1024: enough to
-    /// look ahead, and few enough for the caches. Submissions inside bodies do not wait.
+    /// Sets how many tasks may be pending before a submission waits until half of them have finished. A submitter that
+    /// hosts a unit executes pending tasks while it waits. The default is 512 per unit and at least 1024, which is
+    /// enough for the scheduler to look ahead and small enough for the caches. Submissions inside bodies do not wait.
     ///
-    /// A body that such a submitter executes must not wait for anything that the same thread does after the
-    /// submission: it would wait forever. A program with such bodies needs a window wide enough for all tasks that it
-    /// submits meanwhile, or a submitter that hosts no unit.
+    /// A body that such a submitter executes must not wait for anything that the same thread does after the submission,
+    /// because it would wait forever. A program with such bodies needs a window large enough for all tasks that it
+    /// submits before the awaited action, or a submitter that hosts no unit.
     ///
-    /// This is not a hard limit. A thread checks at least every 32 submissions. If nothing finishes, because every
-    /// task waits for others that are yet to be submitted, submission continues after a while: four times as long as
-    /// a task took lately, and at least 50 ms while a body computes. A body that sleeps may be waiting for the
-    /// submitter: it is given half of that.
+    /// This is not a hard limit, because a thread checks it only at least once every 32 submissions. If nothing
+    /// finishes because every task waits for tasks that are yet to be submitted, the submission stops waiting after a
+    /// while: after four times the recent duration of a task, and at least 50 ms while a body computes. If the body
+    /// sleeps, it may be waiting for the submitter, so the submission waits only half as long.
     pub fn max_pending_tasks(mut self, tasks: usize) -> Self {
         self.window = Some(tasks);
         self
     }
 
-    /// Sets after how long without a finished task the waiting threads report what the units are doing. They report
-    /// once, until a task finishes again. The default is 30 seconds; `None` turns reports off. Reports go to the log,
-    /// and to the standard error output or to [`on_stall`](Self::on_stall).
+    /// Sets how long no task may finish before the waiting threads report what the units are doing. Each stall is
+    /// reported once; the next report requires that a task has finished since. The default is 30 seconds; `None` turns
+    /// reports off. Reports go to the log, and either to standard error or to [`on_stall`](Self::on_stall).
     ///
-    /// A body that waits for something only another task can provide keeps its unit, so the program may wait for
-    /// itself. The same holds if a body joins a thread that waits for the runtime. Both would otherwise be silent.
+    /// A body that blocks on something only another task can provide occupies its unit, so the program may deadlock. A
+    /// body that joins a thread which is itself waiting for the runtime can deadlock in the same way. Without reports,
+    /// such a program would hang silently.
     pub fn report_stalls_after(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.report_stalls_after = time.into();
         self
     }
 
-    /// Calls `tell` with reports of stalls instead of writing them to the standard error output. The caller is a
-    /// thread that waits for the runtime; `tell` must not wait for the runtime.
+    /// Passes stall reports to `tell` instead of writing them to standard error. A thread that is waiting for the
+    /// runtime makes the call, so `tell` must not wait for the runtime.
     ///
     /// ```
     /// use std::{sync::mpsc::channel, time::Duration};
@@ -394,9 +397,10 @@ impl Builder {
         self
     }
 
-    /// Calls `tell` once for each task that fails by itself; not for tasks that are skipped because of it, nor for
-    /// cancelled ones. The thread that ends the task calls it, holding no lock; a panic in it is caught and does no
-    /// harm. Waiting calls report failures as usual, but unreported ones are not written to stderr at the end.
+    /// Calls `tell` once for each task that itself fails, but not for tasks that are skipped because of that failure or
+    /// for cancelled tasks. The thread that ends the task makes the call and holds no lock; a panic in `tell` is caught
+    /// and does no harm. Waiting calls report failures as usual, but unreported failures are not written to stderr at
+    /// the end.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -414,16 +418,16 @@ impl Builder {
         self
     }
 
-    /// Limits the bytes of each device's memory that are used for replicas of data. The default is all of the
-    /// device's memory, less a part for scratch memory and other uses.
+    /// Limits the bytes of each device's memory that are used for replicas of data. The default is all of the device's
+    /// memory except a reserve for scratch memory and other uses.
     pub fn device_memory_bytes(mut self, bytes: u64) -> Self {
         self.device_memory_bytes = bytes;
         self
     }
 
-    /// Sets the power of cores, or devices, of a kind. From it and from the time that units are busy, the runtime
-    /// computes the energy in [`Runtime::statistics`] and in the profiles of the scheduler `fpm`. In a simulation it
-    /// overrides the figures of the machine file.
+    /// Sets the power draw of a core or device of this kind. From the power and the busy time of the units, the runtime
+    /// computes the energy in [`Runtime::statistics`] and in the profiles of the `fpm` scheduler. In a simulation, this
+    /// value overrides the figures in the machine file.
     ///
     /// ```
     /// use thalweg::energy::Power;
@@ -447,10 +451,11 @@ impl Builder {
         self
     }
 
-    /// Reads a meter for [`Runtime::statistics`]: when the runtime is built, and at each call. `static_w` is the
-    /// power that the meter shows while nothing runs, in watts; without it, dynamic energy is unknown.
+    /// Adds an energy meter for [`Runtime::statistics`]. It is read when the runtime is built and at each call of that
+    /// method. `static_w` is the idle power that the meter shows, in watts; if it is `None`, the dynamic energy is
+    /// unknown.
     ///
-    /// If a meter can no longer be read, that is logged, and its energy is unknown from then on.
+    /// If a meter can no longer be read, the runtime logs that, and reports its energy as unknown from then on.
     ///
     /// ```
     /// use thalweg::energy::FileMeter;
@@ -468,9 +473,9 @@ impl Builder {
         self
     }
 
-    /// Sets whether to search for the meters of this machine: those of its processors
-    /// ([`energy::meters`](crate::energy::meters)), and of the GPUs that units have (by NVML, or by ROCm SMI). If no
-    /// meter can be read, there is a [warning](Runtime::warnings).
+    /// Sets whether to search for energy meters of this machine: meters of its processors
+    /// ([`energy::meters`](crate::energy::meters)), and of the GPUs that belong to units (through NVML or ROCm SMI). If
+    /// no meter can be read, there is a [warning](Runtime::warnings).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -483,24 +488,24 @@ impl Builder {
         self
     }
 
-    /// Records all tasks and dependences for [`Runtime::graph`]. Memory grows with every task.
+    /// Records all tasks and dependences for [`Runtime::graph`]. Memory use grows with every task.
     #[cfg(feature = "graph")]
     pub fn record_graph(mut self, yes: bool) -> Self {
         self.record_graph = yes;
         self
     }
 
-    /// Writes a trace of the run to a file: tasks with their places in the source, dependences, where and when each
-    /// task ran, copies, and what units did between tasks. The program `thalweg trace FILE` (crate `thalweg-cli`)
-    /// shows it.
+    /// Writes a trace of the run to a file. The trace contains tasks with their source locations, dependences, where
+    /// and when each task ran, copies, and what units did between tasks. To view it, use `thalweg trace FILE` (crate
+    /// `thalweg-cli`).
     ///
     /// The file is created when the runtime is built, and is complete once the runtime is dropped. If the program is
-    /// killed, the last quarter of a second is missing. Without a call, the environment variable `THALWEG_TRACE`
-    /// names the file; each further runtime of the process then gets a file whose name ends with its number, as in
-    /// `run-2.thw`.
+    /// killed, the last quarter of a second is missing. Without a call, the environment variable `THALWEG_TRACE` names
+    /// the file; each further runtime in the process then writes a separate file whose name ends with the runtime's
+    /// number, as in `run-2.thw`.
     ///
-    /// While a trace is written, the tasks of a recording are submitted for each replay instead of being replayed as
-    /// a whole.
+    /// While a trace is being written, each replay of a recording submits its tasks individually instead of replaying
+    /// the recording as a whole.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -521,26 +526,28 @@ impl Builder {
         self
     }
 
-    /// Like [`trace`](Self::trace), but keeps only the records of the last `latest` of the run, in memory, and writes
-    /// them when the runtime is dropped. It is meant for programs that run for days.
+    /// Like [`trace`](Self::trace), but keeps only the most recent records in memory, those of the last `latest` of the
+    /// run, and writes them when the runtime is dropped. It is meant for programs that run for days.
     pub fn trace_latest(mut self, path: impl Into<PathBuf>, latest: Duration) -> Self {
         self.trace = Some(crate::trace::Order { path: path.into(), latest: Some(latest), ..Default::default() });
         self
     }
 
-    /// Records the accesses of tasks in the trace as well: regions and modes, 8 bytes per access. `thalweg sim`
-    /// needs them. The environment variable `THALWEG_TRACE_ACCESSES=1` does the same.
+    /// Also records the regions and modes of task accesses in the trace, at 8 bytes per access. `thalweg sim` needs
+    /// these records. The environment variable `THALWEG_TRACE_ACCESSES=1` does the same.
     pub fn trace_accesses(mut self, yes: bool) -> Self {
         self.trace_accesses = yes;
         self
     }
 
-    /// Sets whether SIGUSR1 makes the runtime write to standard error what its tasks do and what they wait for
-    /// ([`Runtime::explain_all`]). Without a call, the environment variable `THALWEG_EXPLAIN` decides: 1 is yes.
+    /// Sets whether, on SIGUSR1, the runtime writes to standard error what its tasks are doing and what they are
+    /// waiting for ([`Runtime::explain_all`]). Without a call, the environment variable `THALWEG_EXPLAIN` decides: 1
+    /// means yes.
     ///
-    /// A thread of the process waits for the signal. A few times a second it also looks at the running tasks, so that
-    /// explanations contain since when they have been running. From the first such runtime on, the signal does not end
-    /// the process any more. Handlers that the program sets by the crate `signal-hook` are called as well.
+    /// A dedicated thread waits for the signal. It also samples the running tasks a few times a second, so that
+    /// explanations can say how long each task has been running. Once the first such runtime is built, the signal no
+    /// longer terminates the process. Handlers that the program installs with the crate `signal-hook` are called as
+    /// well.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -557,14 +564,15 @@ impl Builder {
 
     /// Sets whether progress is displayed on standard error while the runtime exists.
     ///
-    /// On a terminal, that is a bar of finished tasks among those submitted so far, with the time that these will
-    /// take, a line for each unit (its tasks, and the share of the last second in which it was busy), and a line for
-    /// each pair of memories between which data are copied (bytes per second). The bars appear when tasks have been
-    /// pending for half a second, and go away when a wait finds that nothing is pending, so a program can print its
-    /// results after [`Runtime::wait`]. To print while tasks are pending, use [`Runtime::without_progress`]. If
-    /// standard error is no terminal, a line with the same figures is written every few seconds.
+    /// On a terminal, the display has a progress bar that shows how many of the tasks submitted so far have finished
+    /// and how long the rest will take; a line for each unit, with its tasks and how busy it was in the last second;
+    /// and a line for each pair of memories between which data are copied, with the bytes per second. The bars appear
+    /// once tasks have been pending for half a second, and disappear when a wait finds that nothing is pending, so a
+    /// program can print its results after [`Runtime::wait`]. To print while tasks are pending, use
+    /// [`Runtime::without_progress`]. If standard error is not a terminal, a line with the same figures is written
+    /// every few seconds.
     ///
-    /// A separate thread reads counters that exist in any case, so tasks cost the same.
+    /// A separate thread reads counters that the runtime maintains anyway, so the display adds no cost to tasks.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -579,13 +587,14 @@ impl Builder {
         self
     }
 
-    /// Sets a mode for tests, in which running tasks are checked for conflicts ([`Runtime::conflicts`]).
+    /// Sets whether to check running tasks for conflicts ([`Runtime::conflicts`]). This mode is meant for tests.
     pub fn detect_conflicts(mut self, yes: bool) -> Self {
         self.detect_conflicts = yes;
         self
     }
 
-    /// Sets how the emulated devices behave, by their number. The default is [`EmulatedDevice::new`] for all.
+    /// Sets the behavior of each emulated device: `device` is called with the device's index. The default is
+    /// [`EmulatedDevice::new`] for all devices.
     pub fn emulated_devices(mut self, device: impl Fn(usize) -> EmulatedDevice + 'static) -> Self {
         self.emulated = Box::new(device);
         self
@@ -595,9 +604,10 @@ impl Builder {
     /// and data moved as on the real machine, on a virtual clock ([`Runtime::now`]).
     ///
     /// Bodies are dropped instead of run. Data objects made with [`Runtime::zeros`] have no memory; others keep the
-    /// values that they were registered with. Time passes while the program waits, or has submitted more than the
-    /// window holds. One submitting thread yields the same times in every run, to the nanosecond. The units can be of
-    /// any kind that the machine has; the default is the whole machine. Pinning and hosting have no effect.
+    /// values that they were registered with. Virtual time passes only while the program waits, or has submitted more
+    /// tasks than the window holds. With a single submitting thread, all times are the same in every run, to the
+    /// nanosecond. The units can be of any kind that the machine has; the default is the whole machine. Thread pinning
+    /// and [`use_current_thread`](Self::use_current_thread) have no effect.
     #[cfg(feature = "sim")]
     pub fn simulate(mut self, machine: crate::SimulatedMachine) -> Self {
         self.simulated = Some(machine);

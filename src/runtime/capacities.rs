@@ -1,4 +1,4 @@
-//! The capacities of address spaces in bytes, and the largest capacity for units of each kind.
+//! Capacities of address spaces in bytes, and the largest capacity for each kind of unit.
 
 use crate::ids::SpaceId;
 use crate::machine::{Machine, UnitKind};
@@ -6,16 +6,17 @@ use crate::machine::{Machine, UnitKind};
 /// The capacities of a machine's memories.
 pub(super) struct Capacities {
     bytes: Vec<u64>,
-    /// The largest single allocation in each.
+    /// The largest single allocation in each memory.
     buffers: Vec<u64>,
     /// The capacity of the largest memory among the units of each kind; `None` for kinds that the machine lacks.
     largest_by_kind: [Option<u64>; UnitKind::ALL.len()],
-    /// The largest single allocation of any device of those units.
+    /// The largest single allocation of any device, for the units of each kind.
     buffer_by_kind: [u64; UnitKind::ALL.len()],
 }
 
 impl Capacities {
-    /// Notes that each space of `machine` holds `bytes`, and allows a single allocation of `buffer` bytes.
+    /// Creates the capacities of `machine`, where each space has the capacity in `bytes` and allows single allocations
+    /// of `buffer` bytes.
     pub(super) fn new(machine: &Machine, bytes: Vec<u64>, buffer: impl Fn(SpaceId) -> u64) -> Self {
         let mut largest_by_kind = [None; UnitKind::ALL.len()];
         let mut buffer_by_kind = [0; UnitKind::ALL.len()];
@@ -36,17 +37,17 @@ impl Capacities {
         self.bytes.get(space.index()).copied().unwrap_or(0)
     }
 
-    /// Returns how many bytes one region can have in a space.
+    /// Returns the maximum size of a region in a space, in bytes.
     pub(super) fn buffer(&self, space: SpaceId) -> u64 {
         self.buffers.get(space.index()).copied().unwrap_or(0)
     }
 
-    /// Returns how many bytes one region can have on units of a kind.
+    /// Returns the maximum size of a region on units of a kind, in bytes.
     pub(super) fn largest_buffer(&self, kind: UnitKind) -> u64 {
         self.buffer_by_kind[kind as usize]
     }
 
-    /// Returns the capacity of the largest memory of units of a kind, if there are any.
+    /// Returns the capacity of the largest memory among units of a kind, if there are such units.
     pub(super) fn largest(&self, kind: UnitKind) -> Option<u64> {
         self.largest_by_kind[kind as usize]
     }

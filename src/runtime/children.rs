@@ -1,7 +1,7 @@
 //! Children: tasks that a body submits as parts of its own task, and waits for.
 //!
-//! A body reaches the public entry point by its [`Context`]. The position of its children in the order is decided by
-//! the dependence layer (`depend/domain.rs`); what its thread does while it waits, by the driver.
+//! A body reaches the public entry point through its [`Context`]. The dependence layer (`depend/domain.rs`) determines
+//! the position of the children in submission order; the driver decides what the body's thread does while it waits.
 
 use super::wait::in_vain;
 use super::{Door, LoopBuilder, TaskBuilder, TaskGroup};
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The door by which a task that is being described will enter.
+/// The door through which a task will enter the runtime when it is submitted.
 pub(super) enum EntranceOf<'rt> {
     Front(&'rt Door),
     /// Keeps the runtime's door for a body that may hold the last reference to it.
@@ -39,7 +39,7 @@ pub(super) fn door(entrance: &Entrance) -> &Door {
 }
 
 impl EntranceOf<'_> {
-    /// The same entrance, borrowed from this one.
+    /// Returns the same entrance, borrowed from this one.
     pub(super) fn again(&self) -> EntranceOf<'_> {
         EntranceOf::Front(self)
     }
@@ -56,7 +56,7 @@ pub(super) enum Kin {
 }
 
 impl Kin {
-    /// The kin of tasks that are submitted by the context of the body that runs here.
+    /// Returns the kin of tasks submitted through the context of the body that runs on this thread.
     pub(super) fn of_children(runtime: u64) -> Self {
         running::domain_here(runtime).map_or(Self::Missing, Self::Child)
     }
@@ -67,13 +67,13 @@ impl Context {
     /// order.
     ///
     /// A child accesses what its parent has declared for its children: regions within the parent's weak accesses
-    /// ([`Region::weak_inout`](crate::task::Region::weak_inout), [`weak_input`](crate::task::Region::weak_input));
-    /// for reading, also regions within those that the parent reads; and data objects made in the parent's body. It
-    /// comes after the tasks that were submitted before it and touch the same regions, siblings and others alike. A
-    /// task after the parent comes after the children that touch the same regions, and need not wait for the rest. A
-    /// child that fails poisons only the regions that it would have written.
+    /// ([`Region::weak_inout`](crate::task::Region::weak_inout), [`weak_input`](crate::task::Region::weak_input)); for
+    /// reading, also regions within those that the parent reads; and data objects made in the parent's body. A child
+    /// comes after all previously submitted tasks that touch the same regions, whether they are siblings or not. A task
+    /// submitted after the parent comes after the children that touch the same regions, and need not wait for the other
+    /// children. A child that fails poisons only the regions that it would have written.
     ///
-    /// The parent ends without waiting for its children, unless it calls [`wait`](Self::wait). Each child can have
+    /// The parent ends without waiting for its children, unless it calls [`wait`](Self::wait). Children can have
     /// children in turn.
     ///
     /// ```
@@ -134,10 +134,11 @@ impl Context {
         LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
 
-    /// Returns a new group of children of this task. If the task is a member of a group itself, the new group is a
-    /// part of that one: cancelling the outer group cancels these children, and waiting for it waits for them.
+    /// Returns a new group for children of this task. If the task is itself a member of a group, the new group is a
+    /// part of that outer group: cancelling the outer group cancels these children, and waiting for the outer group
+    /// waits for them.
     ///
-    /// A handle of the group submits in the body of this task, and in parts of that body. On another thread,
+    /// A handle of the group can submit tasks in the body of this task, and in parts of that body. On another thread,
     /// submissions are refused ([`SubmitError::NoParent`](crate::error::SubmitError::NoParent)).
     ///
     /// ```
@@ -162,13 +163,13 @@ impl Context {
         TaskGroup::new(door, Arc::new(group), true)
     }
 
-    /// Returns whether the work of this body is no longer wanted: the task's group was cancelled, or a group that it
-    /// is a part of; or the runtime is being dropped while the program unwinds from a panic.
+    /// Returns whether the work of this body is no longer wanted, because the task's group or one of its outer groups
+    /// was cancelled, or because the runtime is being dropped while the program unwinds from a panic.
     ///
-    /// The runtime never interrupts a body. A long body should check from time to time and return early; the call
-    /// takes some nanoseconds. The task ends as its body returns: return an error unless the results so far are good.
-    /// A clone of the context can be queried as well, for instance by a thread that has a guard of
-    /// [`host_detached_until_event`](TaskBuilder::host_detached_until_event).
+    /// The runtime never interrupts a body. A long body should call this from time to time and return early; the call
+    /// takes a few nanoseconds. The body's return value decides how the task ends, so return an error unless the
+    /// results so far are good. A clone of the context can be queried as well, for instance by a thread that has a
+    /// guard of [`host_detached_until_event`](TaskBuilder::host_detached_until_event).
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -194,11 +195,11 @@ impl Context {
     }
 
     /// Waits until all children of this task that were submitted so far are complete, with their children. The thread
-    /// executes arbitrary other tasks meanwhile: do not hold a lock over the call that one of them may want
-    /// ([`wait_isolated`](Self::wait_isolated)).
+    /// executes arbitrary other tasks while it waits, so do not hold a lock across the call that one of those tasks may
+    /// want, or use [`wait_isolated`](Self::wait_isolated).
     ///
-    /// Nesting of waiting tasks is limited only by memory: a body that waits keeps its stack, and further stacks are
-    /// made as they are needed.
+    /// Only memory limits the nesting of waiting tasks, because a waiting body keeps its stack and further stacks are
+    /// created on demand.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -218,22 +219,22 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// The failures of children that no call has reported before; the runtime reports them as well
-    /// ([`Runtime::wait`](crate::Runtime::wait)). Or the call is refused: not on the body's own thread, in a body for
-    /// devices, or in a destructor.
+    /// Returns the failures of children that no call has reported before; the runtime reports them as well
+    /// ([`Runtime::wait`](crate::Runtime::wait)). The call is refused on a thread other than the body's own, in a body
+    /// for devices, and in a destructor.
     #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.wait_for_children("Context::wait", false)
     }
 
-    /// Like [`wait`](Self::wait), but meanwhile the thread executes only descendants of this task. So a body may hold
-    /// a lock over the call that other tasks want. If other units run all descendants that are ready, the thread
-    /// sleeps.
+    /// Like [`wait`](Self::wait), but the thread executes only descendants of this task while it waits, so a body may
+    /// hold a lock across the call that other tasks want. If other units are running all descendants that are ready,
+    /// the thread sleeps.
     ///
-    /// The wait leaves the unit idle while descendants wait for other tasks. It ends only if
+    /// The unit is idle while descendants wait for other tasks. The wait ends only if
     /// - no descendant wants the lock,
-    /// - descendants that wait use `wait_isolated` as well: another thread that runs one may otherwise begin a task
-    ///   that wants the lock on top of it, and
+    /// - descendants that wait use `wait_isolated` as well, because a thread that runs a descendant which waits in any
+    ///   other way may begin a task that wants the lock on top of that descendant, and
     /// - the tasks that descendants depend on, and that are not descendants themselves (siblings of this task among
     ///   them), can run on another unit without the lock.
     ///

@@ -1,4 +1,4 @@
-//! Bodies of tasks that end after their body has returned.
+//! Bodies that return before their task ends.
 
 use super::TaskBuilder;
 use crate::Context;
@@ -6,28 +6,28 @@ use crate::memory::{IntoOutcome, Keep, Lend, Lending, NoBody};
 use crate::task::Accesses;
 
 impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
-    /// Sets a body for CPU units whose task continues after the body returns. The body gets a guard of each region
-    /// ([`Lent`]), which it may give to any thread; the task ends when all guards are given back. So no core is busy
-    /// while the program waits for a message, a file or its own device.
+    /// Sets a body for CPU units whose task continues after the body has returned. The body gets a guard of each region
+    /// ([`Lent`]) and may give guards to any thread; the task ends when all guards have been given back. This way, no
+    /// core is busy while the program waits for a message, a file or its own device.
     ///
-    /// Each guard reports how its part has ended: [`finish`](crate::memory::Lent::finish), or
-    /// [`fail`](crate::memory::Lent::fail) with a reason. A guard that is dropped without either fails the task
+    /// Each guard reports how its part of the work has ended, with [`finish`](crate::memory::Lent::finish), or with
+    /// [`fail`](crate::memory::Lent::fail) and a reason. Dropping a guard without either call fails the task
     /// ([`FailureReason::Abandoned`](crate::error::FailureReason::Abandoned)), and so does a panic or an error of the
-    /// body; even then the task ends only when the other guards are back. A guard that is forgotten
-    /// ([`std::mem::forget`]) keeps the task from ending: its memory stays, the runtime waits for it, even when
-    /// dropped, and a report of a [`Stall`](crate::Stall) names it.
+    /// body; even then, the task ends only when the other guards have been given back. A forgotten guard
+    /// ([`std::mem::forget`]) keeps the task from ending: the task's memory stays, the runtime waits for the task, even
+    /// when dropped, and [`Stall`](crate::Stall) reports name it.
     ///
     /// If the task has no accesses, or its end depends on more than its guards, the body requests a
-    /// [`completion`](Lending::completion) from its first argument. If the body has given nothing away when it
-    /// returns, the task has ended.
+    /// [`completion`](Lending::completion) from its first argument. If no guard or completion is left when the body
+    /// returns, the task ends at that point.
     ///
-    /// Cancelling the task's group does not end the task once its body has begun: a thread that has a guard may be
-    /// using it. Such a thread can query a clone of the body's context ([`Context::is_cancelled`]) and give its guard
-    /// back early.
+    /// Once the body has begun, cancelling the task's group does not end the task, because a thread that holds a guard
+    /// may be using it. Such a thread can query a clone of the body's context ([`Context::is_cancelled`]) and give its
+    /// guard back early.
     ///
     /// The accesses are held until the task ends: dependent tasks wait, a `commutative` access keeps its turn, and a
-    /// reduction its replica. Schedulers see the time that the body took. In a simulation the body is not run, and
-    /// the task takes the time given in the machine file.
+    /// reduction its replica. Schedulers see only the time that the body itself took. In a simulation, the body does
+    /// not run, and the task takes the time given in the machine file.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -47,7 +47,7 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
     ///     })
     ///     .submit()?;
     /// rt.task("sum", (ghost.input(), sum.output())).cpu(|_, (ghost, sum)| sum[0] = ghost.iter().sum()).submit()?;
-    /// send.send([1.0, 2.0, 3.0])?; // the unit was free meanwhile
+    /// send.send([1.0, 2.0, 3.0])?; // the unit was free in the meantime
     /// assert_eq!(rt.read_scalar(&sum)?, 6.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -63,15 +63,16 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
         self.for_cores(|NoBody| keep.detached(body))
     }
 
-    /// Sets a body for CPU units that makes a future. The units' threads poll the future whenever it is woken, as
-    /// they run ready tasks; no core is busy while it waits. No executor is needed. The future can use one, such as
-    /// tokio's, whose timers and sockets need its reactor to be entered ([`Handle::enter`]).
+    /// Sets a body for CPU units that creates a future. Whenever the future is woken, a unit's thread polls it, just as
+    /// it would run a ready task; no core is busy while the future waits. No executor is needed. The future can still
+    /// use one, such as tokio's, whose timers and sockets need its reactor to be entered ([`Handle::enter`]).
     ///
-    /// The future owns a guard of each region ([`Lent`]), so any thread can poll it. The task ends as the future
-    /// does, with its error if it returns one, when all guards are back. Here a dropped guard counts as given back;
-    /// [`fail`](crate::memory::Lent::fail) still fails the task. A panic fails it too. A future that is never woken
-    /// keeps its task from ending, as a forgotten guard does. If the task's group is
-    /// [cancelled](crate::TaskGroup::cancel), a unit's thread drops the future instead of polling it again.
+    /// The future owns a guard of each region ([`Lent`]), so any thread can poll it. The task ends when the future has
+    /// ended and all guards have been given back; if the future returns an error, the task fails with that error.
+    /// Unlike in other detached bodies, a dropped guard counts as given back; [`fail`](crate::memory::Lent::fail) still
+    /// fails the task, and so does a panic. A future that is never woken keeps its task from ending, as a forgotten
+    /// guard does. If the task's group is [cancelled](crate::TaskGroup::cancel), a unit's thread drops the future
+    /// instead of polling it again.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -1,7 +1,7 @@
-//! Submission and registration of data, separate from the [`Runtime`](super::Runtime) that a program owns, because
-//! bodies use them as well.
+//! Task submission and data registration. They are separate from the [`Runtime`](super::Runtime) that a program owns
+//! because bodies use them as well.
 //!
-//! Dropping a runtime ends it; a door ends nothing. Nothing here executes a task or waits.
+//! Dropping a runtime ends it, whereas dropping a door ends nothing. Nothing in this module executes a task or waits.
 
 use super::any_driver::AnyDriver;
 use super::capacities::Capacities;
@@ -20,10 +20,11 @@ use ndarray::{Array, Dimension, IntoDimension};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The entrance of tasks and data objects; see the module.
+/// The entrance through which tasks and data objects enter the runtime; see the module documentation.
 pub(crate) struct Door {
     pub(crate) driver: AnyDriver,
-    /// The driver's id, and whether any of its threads may run any task: every submission needs them.
+    /// The driver's ID, and whether any of its threads may run any task. Both are stored here because every submission
+    /// needs them.
     pub(super) id: u64,
     pub(super) on_fast_path: bool,
     pub(super) configuration: String,
@@ -31,7 +32,7 @@ pub(crate) struct Door {
     owner: Arc<Releaser>,
     next_data: AtomicU64,
     pub(super) scopes: OpenScopes,
-    /// For references that outlive the runtime.
+    /// A reference to this door, for owners that may outlive the runtime.
     this: Weak<Self>,
 }
 
@@ -62,18 +63,18 @@ impl Door {
         self.driver.shared()
     }
 
-    /// Returns the id for a new data object.
+    /// Returns the ID for a new data object.
     pub(super) fn next_data(&self) -> DataId {
         DataId(self.next_data.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Registers an array of this shape; `home` makes its elements.
+    /// Registers an array of this shape; `home` creates its elements.
     fn register<T: Element, S: Shape>(&self, home: impl FnOnce(DataId) -> HostBuffer, shape: &[usize]) -> Data<T, S> {
         let id = self.next_data();
         Data::new(self.enter(DataCell::new::<T>(self.id, id, shape, home(id))), self.owner())
     }
 
-    /// Registers a new data object. If it is made in a task's body, that task's children may access it.
+    /// Registers a new data object. If it is created in a task's body, that task's children may access it.
     fn enter(&self, mut cell: DataCell) -> DataCell {
         self.mark(&mut cell);
         if !self.shared().is_in_child() {
@@ -201,8 +202,8 @@ impl Door {
         Ok(Data::new(cell, self.owner()))
     }
 
-    /// Returns the device that has this memory and the driver's threads, `None` if it is host memory, or why it
-    /// cannot be adopted.
+    /// Returns the device with this memory and the driver's threads, `None` if it is host memory, or the reason why the
+    /// memory cannot be adopted.
     fn device_of(&self, memory: DlDevice, layout: &Layout) -> Result<Option<(&Threads, DeviceId)>, String> {
         if memory.is_host() {
             return Ok(None);
@@ -239,10 +240,10 @@ impl InChild for Door {
 /// Returns the number of elements of an array, after checking that its offsets and bytes can be counted.
 ///
 /// # Panics
-/// If they cannot be counted.
+/// Panics if they cannot be counted.
 #[track_caller]
 fn elements_of<T>(shape: &[usize]) -> usize {
-    // An extent of 0 must not hide the others, from which strides are computed.
+    // An extent of 0 must not hide the other extents, because strides are computed from them.
     let most =
         shape.iter().filter(|extent| **extent > 0).try_fold(1usize, |product, extent| product.checked_mul(*extent));
     let is_countable =
@@ -261,7 +262,7 @@ mod tests {
     use crate::prelude::*;
     use std::sync::atomic::Ordering;
 
-    /// Numbers of 32 bits wrapped around to those of live data objects, whose accesses were then confused.
+    /// Regression test: 32-bit IDs wrapped around to the IDs of live data objects, whose accesses were then confused.
     #[test]
     fn data_numbers_exceed_32_bits() {
         let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();

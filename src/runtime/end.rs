@@ -1,7 +1,8 @@
-//! The end of a runtime, in steps: wait, refuse submissions from outside (only [`Runtime::shutdown`]), wait, refuse
-//! all submissions, wait, stop the driver.
+//! Shutdown of a runtime, which has these steps: wait, refuse submissions from outside (only [`Runtime::shutdown`]),
+//! wait, refuse all submissions, wait, stop the driver.
 //!
-//! A thread that dies of an internal error breaks the runtime: all waits return, and all submissions are refused.
+//! If a thread dies because of an internal error, the runtime is broken: all waits return, and all submissions are
+//! refused.
 
 use super::Runtime;
 use super::any_driver::AnyDriver;
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Runtime {
-    /// Stops the threads once nothing is pending. A second call changes nothing.
+    /// Stops the threads once nothing is pending. A second call has no effect.
     pub(super) fn end(&self) {
         end(&self.door.driver, &self.ended, self.model_file.as_deref());
         self.live.end();
@@ -35,9 +36,9 @@ impl Drop for Runtime {
             }
             return report(&self.door.driver);
         }
-        // A body that drops the last handle of its runtime cannot wait for itself: a separate thread ends the
-        // runtime. That thread keeps the door, so data objects whose handles are dropped meanwhile are released after
-        // their tasks, as usual.
+        // A body that drops the last handle of its runtime cannot wait for itself: a separate thread ends the runtime.
+        // That thread keeps the door alive, so data objects whose handles are dropped in the meantime are released
+        // after their tasks, as usual.
         let (door, model_file) = (self.door.clone(), self.model_file.take());
         let ended = std::mem::take(&mut self.ended);
         let end = move || {
@@ -64,16 +65,16 @@ fn end(driver: &AnyDriver, ended: &AtomicBool, model_file: Option<&Path>) {
     driver.shared().tracer.iter().for_each(|tracer| tracer.end());
 }
 
-/// Waits until nothing is pending, whichever thread submits.
+/// Waits until nothing is pending, whichever threads submit tasks.
 fn wait_for_quiescence(driver: &AnyDriver) {
     driver.advance(Awaited::AtMost(0), || driver.shared().progress.pending());
 }
 
-/// The maximal number of failures that are written one by one.
+/// The maximum number of failures that are written individually.
 const MOST_WRITTEN: usize = 8;
 
-/// Writes the failures that no call has reported to stderr; a program that never waits would otherwise end as if all
-/// had gone well. Cancelled tasks are left out: the program itself cancelled them.
+/// Writes the failures that no call has reported to stderr. Otherwise, a program that never waits would end as if
+/// everything had gone well. Cancelled tasks are left out, because the program itself cancelled them.
 fn report(driver: &AnyDriver) {
     let mut failures = driver.shared().engine.failures().take_unreported();
     failures.retain(|failure| !matches!(failure.reason(), FailureReason::Cancelled));
@@ -91,13 +92,14 @@ fn report(driver: &AnyDriver) {
 #[cfg(feature = "sim")]
 fn save_model(driver: &AnyDriver, path: &Path) {
     let Some(text) = driver.shared().engine.model() else { return };
-    // In one step: if this run is killed here, or another one writes at the same time, the file is still whole.
+    // Replace the file atomically, so that it stays intact even if this run is killed here or another run writes it at
+    // the same time.
     let part = path.with_extension(format!("{}.part", std::process::id()));
     if let Err(problem) = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path)) {
         log!(warn, "cannot write the performance model to {}: {problem}", path.display());
     }
 }
 
-/// Does nothing: without the feature there is no file to write to.
+/// Does nothing, because without the feature there is no file to write to.
 #[cfg(not(feature = "sim"))]
 fn save_model(_: &AnyDriver, _: &Path) {}

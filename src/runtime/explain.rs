@@ -1,21 +1,23 @@
-//! Explanations of waits, for people who ask why a task does not run: see [`crate::driver::reasons`].
+//! Explanations of waits, which tell a person why a task does not run; see [`crate::driver::reasons`].
 
 use super::{Runtime, TaskHandle};
 use crate::driver::reasons::{self, PendingTasks, WaitReason};
 
 impl Runtime {
-    /// Explains why a task has not run or ended yet, as text for people.
+    /// Explains why a task has not run or ended yet, as human-readable text.
     ///
-    /// The answer is the chain of tasks that each wait for the next: with the region because of which they do, and the
-    /// place in the source where each was submitted. It ends with a task that runs (on which unit, and for how long it
-    /// has been seen running), whose body waits in a call, or that waits for its turn in a commutative group, for
-    /// memory (and which tasks hold it), for copies (from where, to where, how many bytes), or for a unit.
+    /// The explanation is a chain of tasks, each of which waits for the next, with the region that makes it wait and
+    /// the source location where it was submitted. The chain ends with a task that is running (on which unit, and for
+    /// how long it has been seen running), a task whose body waits in a call, or a task that waits for its turn in a
+    /// commutative group, for memory (and which tasks hold it), for copies (from where, to where, how many bytes), or
+    /// for a unit.
     ///
-    /// Tasks pay nothing for this, so the call has to search: it takes a time in proportion to the number of pending
-    /// tasks that were submitted before this one. If it finds the chain only through tasks that are ready and in a
-    /// thread's own queue, it moves these to the queue that all threads check. Threads read no clock when they begin a
-    /// task, so a time is known only since an earlier look: of this call, of a stall report, or of a thread that looks
-    /// all the time ([`Builder::explain_on_signal`](crate::Builder), [`Builder::progress`](crate::Builder)).
+    /// Tasks pay nothing for explanations, so the call has to search, which takes time in proportion to the number of
+    /// pending tasks that were submitted before this task. If the search finds the chain only through ready tasks in a
+    /// thread's own queue, it moves these tasks to the queue that all threads check. Threads do not read the clock when
+    /// they begin a task, so a running time can be counted only from an earlier observation: by this call, by a stall
+    /// report, or by a thread that samples continuously ([`Builder::explain_on_signal`](crate::Builder),
+    /// [`Builder::progress`](crate::Builder)).
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -44,8 +46,8 @@ impl Runtime {
         reasons::explain(self.shared(), self.door.driver.queues(), task.block())
     }
 
-    /// Explains what all pending tasks do or wait for, as text for people. Stall reports contain the same, and so does
-    /// the answer to a signal ([`Builder::explain_on_signal`](crate::Builder)).
+    /// Explains what all pending tasks are doing or waiting for, as human-readable text. Stall reports and the answer
+    /// to a signal ([`Builder::explain_on_signal`](crate::Builder)) contain the same text.
     ///
     /// ```
     /// use thalweg::prelude::*;

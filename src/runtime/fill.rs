@@ -1,7 +1,7 @@
-//! Arrays that tasks fill, part by part, with the values of a function of the index.
+//! Arrays that tasks fill part by part, by calling a function with each index.
 //!
-//! Filling is a loop over the parts like any other ([`super::for_each`]); this file maps parts to indices. Untouched
-//! memory is placed near the unit that touches it first, so the unit that fills a part decides where the part is.
+//! Filling is an ordinary loop over the parts ([`super::for_each`]); this file maps parts to indices. Untouched memory
+//! is placed near the unit that touches it first, so the unit that fills a part determines where the part is.
 
 use super::{LoopBody, LoopBuilder, Runtime};
 use crate::Context;
@@ -11,22 +11,23 @@ use crate::task::{Data, Each, LoopAccesses, Output, Partition};
 use ndarray::{ArrayViewMut, Dimension, IntoDimension};
 use std::ops::RangeFrom;
 
-/// The accesses of a task that fills: the number of its part, and the part.
+/// The accesses of a task that fills a part: the index of the part, and the part itself.
 type Part<'d, T, S> = (RangeFrom<usize>, Each<Output<'d, T, S>>);
-/// The views that its body gets.
+/// The views that the body of such a task gets.
 type Views<'a, 'd, T, S> = <<Part<'d, T, S> as LoopAccesses>::Stored as AccessList>::Views<'a>;
 
 impl Runtime {
-    /// Registers an array of one to four dimensions whose elements `element` computes, each from its index, as
-    /// [`Array::from_shape_fn`](ndarray::Array::from_shape_fn) does: a number in one dimension, a tuple in several.
+    /// Registers an array of one to four dimensions. `element` computes each element from its index, as in
+    /// [`Array::from_shape_fn`](ndarray::Array::from_shape_fn): the index is a number in one dimension, and a tuple in
+    /// several.
     ///
     /// The call does not wait: tasks fill the array in parallel, one for each unit, and tasks that use it come after
-    /// them. So nothing touches the memory of a large array before, and each part is near the unit that has filled it
-    /// (for the sizes that [`zeros`](Self::zeros) states). To choose the units, or other parts,
-    /// [`fill_with`](Self::fill_with) an array of zeros.
+    /// them. Nothing touches the memory of a large array before these tasks do, so each part is near the unit that has
+    /// filled it (for the sizes that [`zeros`](Self::zeros) states). To choose the units or the parts yourself, use
+    /// [`fill_with`](Self::fill_with) on an array of zeros.
     ///
-    /// If `element` panics, its task has failed, and so have the tasks that use that part. In a simulation the tasks
-    /// take their time, and the array has no memory, like an array of zeros.
+    /// If `element` panics, its task fails, and tasks that use that part are skipped. In a simulation, the tasks take
+    /// up virtual time, and the array has no memory, like an array of zeros.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -39,10 +40,10 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// If a task is refused: the runtime is ending, or has broken down.
+    /// Fails if a task is refused because the runtime is ending or has broken down.
     ///
     /// # Panics
-    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    /// Panics if the array's number of elements or bytes would exceed `isize::MAX`.
     #[track_caller]
     pub fn data_with<T, I, F>(&self, shape: I, element: F) -> Result<Data<T, I::Dim>, SubmitError>
     where
@@ -64,10 +65,10 @@ impl Runtime {
     }
 
     /// Begins the description of a loop whose iterations overwrite the parts of a partition with the values that
-    /// `element` returns for each index of the array: a [`for_each`](Self::for_each) that has its body already.
+    /// `element` returns for each index of the array. It is a [`for_each`](Self::for_each) that already has a body.
     ///
-    /// Untouched parts are placed near the units that fill them, so this call places an array where it is used: the
-    /// indices of an iteration space are filled on the units that its distribution assigns them to.
+    /// Untouched parts are placed near the units that fill them, so this call can place an array where it is used: with
+    /// an iteration space, each part is filled on the unit to which the distribution assigns its index.
     ///
     /// ```
     /// use thalweg::prelude::*;

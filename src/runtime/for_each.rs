@@ -1,8 +1,8 @@
 //! The description of a loop, and the submission of its iterations as one batch.
 //!
-//! A loop means its iterations submitted one after the other. If anything about them has to be decided one by one
-//! (placement, a simulation, ancestors), that is what happens here. On the fast path the name, the body, the checks
-//! and the locks are shared by many iterations: `driver/threads/batch.rs`.
+//! A loop means the same as its iterations submitted one after the other. If something has to be decided for each
+//! iteration (placement, a simulation, ancestors), the iterations are indeed submitted individually, by this module. On
+//! the fast path (`driver/threads/batch.rs`), many iterations share the name, the body, the checks and the locks.
 
 use super::admission::overlapping;
 use super::bodies::Bodies;
@@ -30,8 +30,8 @@ use std::ptr;
 use std::sync::Arc;
 
 impl Runtime {
-    /// Begins the description of a loop over the parts of partitions, or over numbers: one task for each iteration,
-    /// which accesses its own part of each partition. See [`LoopAccesses`] for the accesses that are possible, and
+    /// Begins the description of a loop over the parts of partitions, or over a range of numbers. Each iteration is a
+    /// task that accesses its own part of each partition. See [`LoopAccesses`] for the possible accesses, and
     /// [`LoopBuilder::submit`] for the tasks that are submitted.
     ///
     /// ```
@@ -51,11 +51,12 @@ impl Runtime {
     }
 }
 
-/// A loop that is being described; nothing happens until [`submit`](LoopBuilder::submit).
+/// Builder of a loop; nothing happens until [`submit`](LoopBuilder::submit) is called.
 ///
-/// Made by [`Runtime::for_each`]. Its bodies are called once for each iteration, so they are `Fn`, and `Sync`, since
-/// iterations run in parallel. Their captures are dropped when the last iteration has ended. Bodies of a loop that
-/// was made by [`Scope::for_each`](crate::Scope::for_each) may borrow anything that outlives the scope.
+/// Made by [`Runtime::for_each`]. The loop's bodies are called once for each iteration, so they are `Fn`; they are
+/// `Sync` because iterations run in parallel. The captures of the bodies are dropped when the last iteration has ended.
+/// Bodies of a loop that was made by [`Scope::for_each`](crate::Scope::for_each) may borrow anything that outlives the
+/// scope.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -78,7 +79,7 @@ pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody, K = Owned> {
     pub(super) rest: Rest<A>,
 }
 
-/// A body for CPU units that all iterations of a loop share, or all replays of a recorded task.
+/// A body for CPU units that is shared by all iterations of a loop, or by all replays of a recorded task.
 pub struct LoopBody<F, R>(pub(super) F, pub(super) PhantomData<fn() -> R>);
 
 impl<F, R> fmt::Debug for LoopBody<F, R> {
@@ -90,7 +91,7 @@ impl<F, R> fmt::Debug for LoopBody<F, R> {
 /// The user's estimate of each iteration's work.
 type Cost = Box<dyn Fn(usize) -> f64>;
 
-/// All of a loop except its body for CPU units.
+/// Everything that describes a loop except its body for CPU units.
 pub(super) struct Rest<A: LoopAccesses> {
     pub(super) name: Cow<'static, str>,
     pub(super) accesses: A,
@@ -98,11 +99,11 @@ pub(super) struct Rest<A: LoopAccesses> {
     pub(super) host_only: bool,
     pub(super) bodies: Bodies<A::Stored>,
     pub(super) priority: i32,
-    /// The group that each iteration is a member of, and that group's runtime.
+    /// The group that each iteration is a member of, with the ID of that group's runtime.
     pub(super) group: Option<(u64, Arc<Group>)>,
     cost: Option<Cost>,
     space: Option<IterationSpace>,
-    /// The devices over which the loop is spread.
+    /// The devices over which the loop is spread; empty if it is not spread.
     devices: Vec<DeviceId>,
 }
 
@@ -119,7 +120,7 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
         LoopBuilder { keep: Owned::NOTHING_BORROWED, entrance, kin, cpu: NoBody, rest: Rest::new(name, accesses) }
     }
 
-    /// The same loop, with its bodies kept by `keep`.
+    /// Returns the same loop with its bodies kept by `keep`.
     pub(super) fn kept_by<K>(self, keep: K) -> LoopBuilder<'rt, A, NoBody, K> {
         let Self { entrance, kin, rest, .. } = self;
         LoopBuilder { keep, entrance, kin, cpu: NoBody, rest }
@@ -127,7 +128,7 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
 }
 
 impl<'rt, 'b, A: LoopAccesses, K: Share<'b>> LoopBuilder<'rt, A, NoBody, K> {
-    /// The body for CPU units and emulated devices, as [`TaskBuilder::cpu`](crate::TaskBuilder::cpu) takes it.
+    /// Sets the body for CPU units and emulated devices, as [`TaskBuilder::cpu`](crate::TaskBuilder::cpu) does.
     pub fn cpu<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>, K>
     where
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'b,
@@ -150,7 +151,7 @@ impl<'rt, 'b, A: LoopAccesses, K: Share<'b>> LoopBuilder<'rt, A, NoBody, K> {
 }
 
 impl<'b, A: LoopAccesses, K: Keep<'b>> LoopBuilder<'_, A, NoBody, K> {
-    /// Like [`submit`](LoopBuilder::submit) of a loop with a body for CPU units.
+    /// Like [`submit`](LoopBuilder::submit) on a loop with a body for CPU units.
     ///
     /// # Errors
     /// The same.
@@ -177,20 +178,20 @@ impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
         self.keep
     }
 
-    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
+    /// Sets the priority: ready tasks with larger priorities go first. The priority is only a hint; the default is 0.
     pub fn priority(mut self, priority: i32) -> Self {
         self.rest.priority = priority;
         self
     }
 
-    /// Sets how much work each iteration is, by its index, in any unit that is the same for all tasks. A hint for
-    /// schedulers.
+    /// Sets a function from an iteration's index to its amount of work, as a hint for schedulers. The cost can be in
+    /// any unit that is the same for all tasks.
     pub fn cost(mut self, cost: impl Fn(usize) -> f64 + 'static) -> Self {
         self.rest.cost = Some(Box::new(cost));
         self
     }
 
-    /// Makes the iterations the indices of an iteration space, in the instance that was begun last.
+    /// Makes iteration `i` index `i` of an iteration space, in the most recently begun instance.
     pub fn at(mut self, space: &IterationSpace) -> Self {
         (self.rest.space, self.rest.devices) = (Some(space.clone()), Vec::new());
         self
@@ -199,13 +200,13 @@ impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
     /// Spreads the iterations over these devices: iteration `i` runs on device `i` modulo their number
     /// ([`TaskBuilder::on_device`]).
     ///
-    /// With one part for each device, the loop is one operation of all of them. Each device works on its part of the
-    /// arrays, which stays in its memory; if the parts are grown by a halo, the halo is copied directly from the
-    /// memories of the neighbours. If there is no such device, as on a unit of cores, the scheduler places the
-    /// iterations.
+    /// With one part for each device, the loop becomes a single operation on all devices. Each device works on its own
+    /// part of the arrays, which stays in the device's memory. If the parts are grown by a halo, the halo is copied
+    /// directly from the neighbours' memories. If there is no such device, as on a unit of cores, the scheduler places
+    /// the iterations.
     ///
-    /// The name is that of OpenMP's proposed `target spread` (Torres et al. 2022). The last call of `at` or `spread`
-    /// wins.
+    /// The name is that of OpenMP's proposed `target spread` (Torres et al. 2022). If both `at` and `spread` are
+    /// called, the last call wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -244,9 +245,9 @@ where
     F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
     R: IntoOutcome + 'static,
 {
-    /// Submits a task for each iteration, in order, and returns their number. The effect is that of one
-    /// [`TaskBuilder::submit`](crate::TaskBuilder::submit) for each, at less cost: names, bodies, checks and locks
-    /// are shared.
+    /// Submits a task for each iteration, in order, and returns the number of tasks. The effect is the same as calling
+    /// [`TaskBuilder::submit`](crate::TaskBuilder::submit) for each iteration, but it costs less because names, bodies,
+    /// checks and locks are shared.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -260,15 +261,15 @@ where
     /// ```
     ///
     /// # Errors
-    /// If partitions have different numbers of parts, or there is no partition; otherwise the refusal of a task.
+    /// Fails if partitions have different numbers of parts or there is no partition, and if a task is refused.
     /// Properties of all iterations (bounds, owners, overlaps, bodies, the iteration space) are checked before the
-    /// first is submitted. A refusal that may concern a later iteration only (a data object that another thread takes
-    /// meanwhile, a memory that is too small for its parts, a region that an ancestor holds) leaves the iterations
-    /// before it submitted.
+    /// first iteration is submitted. Some refusals may concern only a later iteration: a data object that another
+    /// thread takes during the call, a memory that is too small for the iteration's parts, or a region that an ancestor
+    /// holds. In these cases, the iterations before the refused one remain submitted.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
         let Self { entrance, kin, cpu: LoopBody(body, _), rest, .. } = self;
-        // Without captures, there is nothing to free or to keep separate.
+        // A body without captures can be leaked, because it takes no memory and has no destructor.
         if const { size_of::<F>() == 0 && !needs_drop::<F>() } {
             return rest.submit::<&'static F, R>(&entrance, &kin, Box::leak(Box::new(body)));
         }
@@ -282,10 +283,10 @@ where
     F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'b,
     R: IntoOutcome + 'b,
 {
-    /// Like [`submit`](LoopBuilder::submit) of a loop outside of a scope.
+    /// Like [`submit`](LoopBuilder::submit) on a loop outside of a scope.
     ///
     /// # Errors
-    /// The same; or if the scope's group was cancelled.
+    /// As for that method. Also fails if the scope's group was cancelled.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
         let Self { keep, entrance, kin, cpu: LoopBody(body, _), rest } = self;
@@ -303,7 +304,7 @@ impl<A: LoopAccesses> Rest<A> {
         Self { name, accesses, host_only: false, bodies, priority: 0, group: None, cost: None, space: None, devices }
     }
 
-    /// Checks the properties of all iterations at once, and returns their number.
+    /// Checks the properties of all iterations at once, and returns the number of iterations.
     fn check(&self, door: &Door) -> Result<usize, SubmitError> {
         let Self { name, accesses, space, .. } = self;
         let iterations = count(name, accesses, door.id)?;
@@ -318,8 +319,8 @@ impl<A: LoopAccesses> Rest<A> {
         Ok(iterations)
     }
 
-    /// Checks that the accesses of each iteration do not overlap. If those of the first access different data
-    /// objects, none do.
+    /// Checks that the accesses of each iteration do not overlap. If the accesses of the first iteration are all to
+    /// different data objects, the accesses of no iteration overlap.
     fn check_overlaps(&self, iterations: usize) -> Result<(), SubmitError> {
         let meet = |index: usize, meet: &dyn Fn(&[AccessRecord<'_>]) -> bool| {
             let (one, mut records) = (self.accesses.one(index), Vec::new());
@@ -404,7 +405,7 @@ impl<A: LoopAccesses> Rest<A> {
     }
 }
 
-/// Returns how many iterations a loop with these accesses has, if all of its partitions agree.
+/// Returns the number of iterations of a loop with these accesses, if all of its partitions agree.
 pub(super) fn count(name: &str, accesses: &impl LoopAccesses, runtime: u64) -> Result<usize, SubmitError> {
     accesses.check(runtime).map_err(|refusal| refusal.of_task(name))?;
     let (mut known, mut refusal) = (None, None);
@@ -421,7 +422,7 @@ pub(super) fn count(name: &str, accesses: &impl LoopAccesses, runtime: u64) -> R
     refusal.map_or(Ok(iterations), Err)
 }
 
-/// The accesses of a loop's iterations.
+/// Displays the accesses of a loop's iterations.
 struct InLoop<'l, A>(&'l A);
 
 impl<A: LoopAccesses> Together for InLoop<'_, A> {

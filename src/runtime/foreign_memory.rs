@@ -1,4 +1,4 @@
-//! Arrays whose memory another library allocated, and arrays in memory that suits devices better.
+//! Arrays in memory allocated by another library, and arrays in memory that is better suited to devices.
 
 use super::Runtime;
 use crate::error::{Called, SubmitError};
@@ -9,38 +9,39 @@ use crate::task::Data;
 use ndarray::IntoDimension;
 
 impl Runtime {
-    /// Registers an array of another library as a data object in place: nothing is copied. Rows may have gaps between
-    /// them, as in a part of a larger array.
+    /// Registers an array of another library as a data object in place, without copying. There may be gaps between
+    /// rows, as in a part of a larger array.
     ///
-    /// An array in host memory becomes the data object's home. An array in the memory of a CUDA or HIP device, as
-    /// CuPy makes them, becomes a replica there, valid from the beginning; its home gets memory where it is touched,
-    /// like that of [`device_only`](Self::device_only). The replica does not count towards the
-    /// [bytes](Self::capacity_bytes) that the runtime has there, and stays there even if memory is short. The work
-    /// that its producer has enqueued there must have ended, except on the default stream, which the runtime waits
-    /// for.
+    /// An array in host memory becomes the data object's home. An array in the memory of a CUDA or HIP device, such as
+    /// a CuPy array, becomes a replica on that device that is valid from the beginning; the home of such a data object
+    /// gets memory only where it is touched, as with [`device_only`](Self::device_only). The replica does not count
+    /// towards the [capacity](Self::capacity_bytes) that the runtime has on the device, and stays there even if memory
+    /// is short. Work that the producer has enqueued on the device must have ended, except on the default stream, for
+    /// which the runtime waits.
     ///
-    /// Only tasks may touch the memory until the data object is gone; then any thread calls the library's own
-    /// deleter. A value that tasks have left in another memory is not copied back for that: [`fetch`](Self::fetch) it
-    /// if you need it. [`take`](Self::take) copies the elements into a new array. See [`Tensor`] for an example.
+    /// Only tasks may touch the memory until the data object is gone; at that point, an arbitrary thread calls the
+    /// library's deleter. If tasks have left the current value in another memory, it is not copied back before the
+    /// deleter is called: [`fetch`](Self::fetch) it if you need it. [`take`](Self::take) copies the elements into a new
+    /// array. See [`Tensor`] for an example.
     ///
     /// # Errors
-    /// If the tensor is in the memory of a device that belongs to none of the runtime's units, or not where it claims
-    /// to be; if its elements have another type, it has another number of dimensions, or its strides are not those of
-    /// consecutive rows; or if another data object has adopted a part of it. The error contains the tensor.
+    /// Fails if the tensor is in the memory of a device that belongs to none of the runtime's units, or is not in the
+    /// memory that it claims to be in; if it has another element type or number of dimensions, or strides that do not
+    /// describe consecutive rows; or if another data object has adopted a part of it. The error contains the tensor.
     pub fn from_dlpack<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
         self.door.adopt(tensor)
     }
 
-    /// Registers an array of one to four dimensions that devices use and the host perhaps never.
+    /// Registers an array of one to four dimensions for devices, which the host may never use.
     ///
-    /// The array has addresses in host memory, but memory at these addresses only where it is written: by a task on
+    /// The array reserves addresses in host memory, but gets host memory only where it is written there: by a task on
     /// cores, by [`read`](Self::read) or [`take`](Self::take) of elements that a device has written, or by a device
-    /// that must make room. Until then there are only replicas on devices. Elements that were never written read as
-    /// zeros, on devices too: the zeros are copied to a device that reads first, but not to one that declares
-    /// `output`.
+    /// that must make room. Until then, there are only replicas on devices. Elements that were never written read as
+    /// zeros, on devices too: the zeros are copied to a device whose first access is a read, but not to a device that
+    /// declares `output`.
     ///
-    /// Its home is page-locked only by [request](Self::pin_memory), which gives it memory; `take` copies the
-    /// elements.
+    /// Its home is page-locked only on [request](Self::pin_memory), which allocates all of its memory; `take` copies
+    /// the elements.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -59,7 +60,7 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or than the
+    /// Panics if the array's number of elements or bytes would exceed `isize::MAX`, or the address space that the
     /// system has left for this process.
     #[track_caller]
     pub fn device_only<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
@@ -72,20 +73,20 @@ impl Runtime {
     /// Registers an array of zeros, of one to four dimensions, in *unified memory* of CUDA or HIP: tasks on cores and
     /// on devices use the same bytes at the same address.
     ///
-    /// The runtime allocates nothing on devices and copies nothing. It waits as it would for copies, and requests
-    /// that pages be moved ahead of tasks that use 64 KiB or more of them. The array does not count towards the
-    /// [bytes](Self::capacity_bytes) that the runtime has on devices, and may exceed them. So use it for data that do
-    /// not fit, or of which tasks touch a few elements here and there. If tasks touch all elements, replicas are
-    /// usually faster.
+    /// The runtime allocates nothing on devices and copies nothing. It waits where it would otherwise wait for copies,
+    /// and requests that pages be moved ahead of tasks that use 64 KiB or more of the array. The array does not count
+    /// towards the [capacity](Self::capacity_bytes) that the runtime has on devices, and may exceed it. Use unified
+    /// memory for data that do not fit on a device, or if tasks touch only a few scattered elements. If tasks touch all
+    /// elements, replicas are usually faster.
     ///
-    /// If there is no such memory, or the host may not use it while kernels run, the array is one of
-    /// [`zeros`](Self::zeros). Unified memory requires that all of the runtime's devices be CUDA's or all HIP's, that
-    /// each have *concurrent managed access* (on Linux, NVIDIA's since Pascal; AMD's with XNACK), and that the
-    /// interface have such memory left. Programs mean the same either way; [`is_unified`](Self::is_unified)
-    /// distinguishes them.
+    /// If there is no unified memory, or the host may not use it while kernels run, the call makes an array like
+    /// [`zeros`](Self::zeros). Unified memory requires that the runtime's devices be all CUDA devices or all HIP
+    /// devices, that each device support *concurrent managed access* (on Linux, NVIDIA devices since Pascal, and AMD
+    /// devices with XNACK), and that the interface have enough of this memory left. A program means the same in either
+    /// case; [`is_unified`](Self::is_unified) tells which case applies.
     ///
-    /// If a device is lost, the elements that were used there last are lost too, as from the device's own memory.
-    /// [`take`](Self::take) copies the elements.
+    /// If a device is lost, the elements that were last used on it are lost too, just like data in the device's own
+    /// memory. [`take`](Self::take) copies the elements.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -98,7 +99,7 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    /// Panics if the array's number of elements or bytes would exceed `isize::MAX`.
     #[track_caller]
     pub fn unified<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
@@ -110,19 +111,19 @@ impl Runtime {
     /// Returns whether a data object is in unified memory, so that devices use its home in place.
     ///
     /// # Errors
-    /// If the data object is not this runtime's, or was taken.
+    /// Fails if the data object belongs to another runtime or was taken.
     #[track_caller]
     pub fn is_unified<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         Ok(self.own_cell("is_unified", data)?.datum.is_unified())
     }
 
     #[doc(hidden)] // for tests and diagnosis
-    /// Returns how many bytes of a data object's home have memory now, in whole pages: those that were touched.
-    /// Returns all bytes if the system does not report this (only Linux does), or if there are gaps between the rows;
-    /// none in a simulation.
+    /// Returns how many bytes of a data object's home are resident now, which are the pages that were touched. Returns
+    /// the size of the home if the system does not report this (only Linux does) or if there are gaps between the rows,
+    /// and 0 in a simulation.
     ///
     /// # Errors
-    /// If the data object is not this runtime's, or was taken.
+    /// Fails if the data object belongs to another runtime or was taken.
     #[track_caller]
     pub fn home_bytes<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<usize, SubmitError> {
         let cell = self.own_cell("home_bytes", data)?;
@@ -134,7 +135,7 @@ impl Runtime {
         })
     }
 
-    /// Returns the cell of a data object, after checking that it is this runtime's and was not taken.
+    /// Returns the cell of a data object, after checking that the object belongs to this runtime and was not taken.
     #[track_caller]
     fn own_cell<'d, T: Element, S: Shape>(
         &self,
@@ -151,12 +152,13 @@ impl Runtime {
         Ok(cell)
     }
 
-    /// Page-locks an array's memory now, so that accelerators copy from and to it at full speed from the first copy
-    /// on. Returns whether the memory is locked then. It is unlocked when the data object is gone.
+    /// Page-locks an array's memory now, so that accelerators copy from and to it at full speed from the first copy on.
+    /// Returns whether the memory is locked afterwards. It is unlocked when the data object is gone.
     ///
-    /// The runtime page-locks arrays of 1 MiB or more by itself for their second copy, since locking takes time and
-    /// decides which NUMA node has the pages. So first write the array from the cores that should be near it. Memory
-    /// is not locked if no device gains by it, if the system refuses, or if there are gaps between the rows.
+    /// The runtime automatically page-locks arrays of 1 MiB or more, but only at their second copy, because locking
+    /// takes time and fixes the NUMA node of the pages. Before you call this method, therefore, write the array from
+    /// the cores that should be near it. Memory is not locked if no device benefits, if the system refuses, or if there
+    /// are gaps between the rows.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -167,7 +169,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// If the data object is not this runtime's, or was taken.
+    /// Fails if the data object belongs to another runtime or was taken.
     #[track_caller]
     pub fn pin_memory<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         let cell = self.own_cell("pin_memory", data)?;

@@ -1,8 +1,8 @@
-//! Waiting as a future: the calls of [`super::wait`], under any executor.
+//! Asynchronous versions of the calls in [`super::wait`], which work with any executor.
 //!
-//! The awaited task is submitted, or the awaited tasks noted, when the call is made; a poll only checks whether they
-//! have ended. A poll executes tasks only in a simulation, whose time does not pass otherwise. A dropped future
-//! leaves nothing except the task that was to notify it.
+//! The call itself submits the awaited task, or notes the awaited tasks; a poll only checks whether they have ended. A
+//! poll executes tasks only in a simulation, because otherwise its time would not pass. A dropped future leaves nothing
+//! behind except the task that was meant to notify it.
 
 use super::{Door, Runtime};
 use crate::depend::{TaskRef, running};
@@ -23,7 +23,8 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 
 impl Runtime {
-    /// Like [`wait`](Self::wait), as a future under any executor. It waits for the tasks submitted before this call.
+    /// Like [`wait`](Self::wait), but returns a future that works with any executor. The future waits for the tasks
+    /// submitted before this call.
     ///
     /// While no thread waits, a unit that is hosted by the submitter
     /// ([`use_current_thread`](crate::Builder::use_current_thread)) executes nothing, and stalls are not reported.
@@ -42,7 +43,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). Polled inside a body, the future would wait for itself, so it is refused.
+    /// As for [`wait`](Self::wait). If the future is polled inside a body, it would wait for itself, so the wait is
+    /// refused.
     pub fn wait_async(&self) -> impl Future<Output = Result<(), RunError>> + Send + use<> {
         let refused = self.outside_body("wait_async").err();
         let shared = self.shared();
@@ -55,8 +57,9 @@ impl Runtime {
         }
     }
 
-    /// Like [`read`](Self::read), as a future under any executor: the region's value after the tasks submitted before
-    /// this call. It works in a body of [`host_async`](crate::TaskBuilder::host_async) too.
+    /// Like [`read`](Self::read), but returns a future that works with any executor. The future yields the region's
+    /// value after the tasks submitted before this call. It also works in a body of
+    /// [`host_async`](crate::TaskBuilder::host_async).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -74,8 +77,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As for [`read`](Self::read). In a body, for a region that its task holds, the future is ready at once with
-    /// [`SubmitError::Nested`](crate::error::SubmitError::Nested): it would wait for itself.
+    /// As for [`read`](Self::read). In a body whose task holds the region, the future would wait for itself, so it is
+    /// immediately ready with [`SubmitError::Nested`](crate::error::SubmitError::Nested).
     #[track_caller]
     pub fn read_async<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Reading<T, S> {
         let (region, seat) = (region.into_region(), Seat::new(&self.door));
@@ -101,7 +104,7 @@ impl Runtime {
     }
 }
 
-/// Wakes a future, by the waker of its last poll.
+/// Wakes a future, using the waker of its last poll.
 #[derive(Default)]
 struct Notice(Mutex<Option<Waker>>);
 
@@ -123,7 +126,7 @@ impl Wake for Notice {
 pub(super) struct Seat {
     door: Arc<Door>,
     notice: Arc<Notice>,
-    /// Its number in the list.
+    /// The ID of the entry in the list; `None` if the future is not in the list.
     entry: Option<u64>,
 }
 
@@ -137,7 +140,7 @@ impl Seat {
         self.notice.clone().into()
     }
 
-    /// Ready when nothing is `left`, or waiting is in vain.
+    /// Returns `Ready` when nothing is `left`, or when the wait can never end.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -181,7 +184,7 @@ impl Drop for Seat {
 struct Everything {
     begun: Option<WaitBegun>,
     nested: u64,
-    /// The tasks that this round waits for; or those that must finish before these are known.
+    /// The tasks that this round waits for (`Ok`), or the tasks that must finish before those are known (`Err`).
     round: Result<SoFar, SoFar>,
     seat: Seat,
     refused: Option<SubmitError>,
@@ -209,7 +212,7 @@ impl Future for Everything {
             if seat.poll(cx, || Awaited::Tasks(tasks.clone()), left).is_pending() {
                 return Poll::Pending;
             }
-            // Tasks that bodies submit belong to the awaited ones: then there is another round.
+            // Tasks that bodies submit are also awaited, so each time there are such tasks, another round is needed.
             let again = shared.nested.load(Ordering::Acquire);
             match round {
                 _ if shared.is_broken() => break tasks.boundary,
@@ -233,12 +236,12 @@ impl Drop for Everything {
     }
 }
 
-/// A region's value, as a future: made by [`Runtime::read_async`].
+/// Future that yields a region's value. Made by [`Runtime::read_async`].
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Reading<T: Element, S: Shape> {
     task: Result<TaskRef, SubmitError>,
     value: Arc<Mutex<Option<S::Owned<T>>>>,
-    /// The shape of a region without memory.
+    /// The shape of the region if it has no memory, in which case all elements are zeros; otherwise `None`.
     zeros: Option<Vec<usize>>,
     seat: Seat,
 }

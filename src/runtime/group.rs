@@ -31,8 +31,9 @@ impl Runtime {
 /// Made by [`Runtime::group`]; clones are handles of the same group. A handle borrows nothing, so it can be stored in
 /// a struct and sent to other threads. It does not keep the runtime from ending: after that, submissions are refused.
 ///
-/// A group orders nothing: its tasks depend on each other, and on others, by their accesses. A task in a group costs
-/// one allocation and two counts more than one without. Tasks without a group pay nothing for groups.
+/// A group imposes no order: only their accesses determine how its tasks depend on each other and on other tasks. A
+/// task in a group costs one more allocation and two more counter updates than a task without one. Tasks without a
+/// group pay nothing for groups.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -50,7 +51,7 @@ pub struct TaskGroup {
     pub(super) door: Arc<Door>,
     pub(super) group: Arc<Group>,
     priority: i32,
-    /// Whether its tasks are children of the task in whose body they are submitted.
+    /// Whether the group's tasks are children of the task in whose body they are submitted.
     of_children: bool,
 }
 
@@ -59,13 +60,13 @@ impl TaskGroup {
         Self { door, group, priority: 0, of_children }
     }
 
-    /// Returns this handle, whose tasks have this priority unless they state another.
+    /// Returns this handle with a default priority: its tasks have this priority unless they set their own.
     #[must_use]
     pub fn with_priority(self, priority: i32) -> Self {
         Self { priority, ..self }
     }
 
-    /// Returns the door that the tasks of this handle enter, and the task that is their parent.
+    /// Returns the door through which the tasks of this handle enter the runtime, and their parent task.
     fn entrance(&self) -> (EntranceOf<'_>, Kin) {
         let kin = if self.of_children { Kin::of_children(self.door.id) } else { Kin::None };
         (EntranceOf::Front(&self.door), kin)
@@ -111,16 +112,16 @@ impl TaskGroup {
         Self { group: Arc::new(self.group.part()), ..self.clone() }
     }
 
-    /// Waits until no task of the group is left. Tasks that are submitted to it meanwhile are waited for too; other
-    /// tasks are not. A thread that hosts a unit executes tasks of any group meanwhile.
+    /// Waits until no task of the group is left, including tasks that are submitted to the group during the wait. If
+    /// the thread hosts a unit, it executes tasks of any group while it waits.
     ///
-    /// When the call returns, the tasks' bodies have ended, their captures are dropped, and handles of them report
-    /// that they have finished.
+    /// When the call returns, the bodies of the group's tasks have ended, their captures have been dropped, and handles
+    /// of the tasks report that they have finished.
     ///
     /// # Errors
-    /// The failures that kept tasks of the group from running to their ends, including those of other tasks if they
-    /// are the cause; each is reported once, to the call that ends first. A later [`Runtime::wait`] does not report
-    /// them again. Or the call is refused: inside a body, or after an internal error of the runtime.
+    /// Returns the failures that kept tasks of the group from completing, including failures of other tasks that are
+    /// the cause. Each failure is reported once, to the call that ends first; a later [`Runtime::wait`] does not report
+    /// it again. The call is refused inside a body, or after an internal error of the runtime.
     #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.door.may_wait("wait")?;
@@ -130,10 +131,10 @@ impl TaskGroup {
         self.ended()
     }
 
-    /// Like [`wait`](Self::wait), but waits at most for `timeout`; in a simulation, of virtual time. Returns whether
-    /// no task is left.
+    /// Like [`wait`](Self::wait), but waits for at most `timeout`, which in a simulation is virtual time. Returns
+    /// whether no task is left.
     ///
-    /// If some are, no failure is reported yet.
+    /// If tasks are left, no failure is reported yet.
     ///
     /// ```
     /// use std::time::Duration;
@@ -148,7 +149,8 @@ impl TaskGroup {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait); and inside every body, because nothing would wake it at the end of the timeout.
+    /// As for [`wait`](Self::wait). The call is also refused inside every body, because nothing would wake the body at
+    /// the end of the timeout.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, RunError> {
         self.door.outside_body("wait_timeout")?;
         let driver = &self.door.driver;
@@ -159,8 +161,8 @@ impl TaskGroup {
         if ended { self.ended().map(|()| true) } else { Ok(self.door.shared().broken().map(|()| false)?) }
     }
 
-    /// Like [`wait`](Self::wait), as a future under any executor. Tasks that are submitted before the future is ready
-    /// are waited for too.
+    /// Like [`wait`](Self::wait), but returns a future that works with any executor. The future also waits for tasks
+    /// that are submitted before it is ready.
     ///
     /// While no thread waits, a unit that is hosted by the submitter
     /// ([`use_current_thread`](crate::Builder::use_current_thread)) executes nothing, and stalls are not reported.
@@ -187,13 +189,13 @@ impl TaskGroup {
         Members { refused: self.outside_of_it().err(), group: self.clone(), seat, _told: told }
     }
 
-    /// Refuses a wait in the body of a member, which would wait for itself.
+    /// Refuses a wait in the body of a member, because that task would wait for itself.
     fn outside_of_it(&self) -> Result<(), SubmitError> {
         let inside = |task: Cow<'static, str>| SubmitError::InsideGroup { task: task.into_owned() };
         running::member_of(&self.group).map_or(Ok(()), |task| Err(inside(task)))
     }
 
-    /// Returns why members have not run to their ends, when none is left or waiting is in vain.
+    /// Called when no member is left or the wait can never end; returns why members have not completed.
     fn ended(&self) -> Result<(), RunError> {
         if self.group.left() > 0 {
             self.door.shared().broken()?;
@@ -202,11 +204,11 @@ impl TaskGroup {
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(failures)) }
     }
 
-    /// Waits, in a call at this place, until no task of the group is left, whether tasks fail or not, and whatever
-    /// they wait for.
+    /// Waits until no task of the group is left, whether tasks fail or not, and whatever they wait for; `at` is the
+    /// call site.
     ///
     /// # Errors
-    /// If the runtime is broken, and some are left.
+    /// Fails if the runtime is broken and tasks are left.
     pub(super) fn wait_until_empty(&self, at: &'static Location<'static>) -> Result<(), SubmitError> {
         self.door.shared().in_own_process()?;
         let waited = self.door.driver.await_members(&self.group, true, at);
@@ -216,15 +218,15 @@ impl TaskGroup {
 
     /// Cancels the group: tasks that have not begun will not run. They fail as cancelled
     /// ([`FailureReason::Cancelled`](crate::error::FailureReason)) when their turn comes, and the regions that they
-    /// should have written are poisoned, as after any failure. Further tasks are refused
-    /// ([`SubmitError::Cancelled`]), here and in groups that are parts of this one. Returns at once.
+    /// should have written are poisoned, as after any failure. Further submissions to this group and to groups that are
+    /// parts of it are refused ([`SubmitError::Cancelled`]). Returns immediately.
     ///
     /// A running body is not interrupted; it can query [`Context::is_cancelled`](crate::Context::is_cancelled). A
     /// future ([`host_async`](TaskBuilder::host_async)) that has begun and not ended is dropped by a unit's thread
     /// instead of being polled again, and its task fails as cancelled. If it has given guards to other threads, the
-    /// task ends when these are back. So does a task of
-    /// [`host_detached_until_event`](TaskBuilder::host_detached_until_event) whose body has returned: a guard cannot
-    /// be revoked from the thread that has it, and the task ends as its guards report.
+    /// task ends only when all of them have been returned. The same holds for a task of
+    /// [`host_detached_until_event`](TaskBuilder::host_detached_until_event) whose body has returned: a guard cannot be
+    /// revoked from the thread that holds it, so the task ends with the outcome that its guards report.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -245,12 +247,12 @@ impl TaskGroup {
         self.group.cancel();
     }
 
-    /// Returns whether the group was cancelled, or one that it is a part of.
+    /// Returns whether this group, or an outer group that it is a part of, was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.group.is_cancelled()
     }
 
-    /// Returns how many of its tasks have not ended.
+    /// Returns the number of the group's tasks that have not ended.
     pub fn pending(&self) -> u64 {
         self.group.left()
     }
@@ -276,7 +278,7 @@ impl TaskGroup {
         CancelOnDrop(Some(self))
     }
 
-    /// Returns the runtime of its tasks, the group, and the priority for a task that states this one.
+    /// Returns the ID of the runtime, the group, and the priority of a task whose stated priority is `stated`.
     pub(super) fn admission(&self, stated: i32) -> ((u64, Arc<Group>), i32) {
         ((self.door.id, self.group.clone()), if stated == 0 { self.priority } else { stated })
     }
@@ -291,13 +293,14 @@ impl fmt::Debug for TaskGroup {
     }
 }
 
-/// A handle of a group that cancels it when dropped: see [`TaskGroup::cancel_on_drop`]. Clones of the group do not.
+/// A handle of a group that cancels the group when dropped; see [`TaskGroup::cancel_on_drop`]. Dropping a clone of the
+/// group does not cancel it.
 #[derive(Debug)]
 #[must_use = "dropping the guard cancels the group"]
 pub struct CancelOnDrop(Option<TaskGroup>);
 
 impl CancelOnDrop {
-    /// Returns the group, which is no longer cancelled on drop.
+    /// Disarms the guard and returns the group, which is then no longer cancelled on drop.
     pub fn keep(mut self) -> TaskGroup {
         self.0.take().expect("the group is taken once, with its guard")
     }
@@ -341,8 +344,8 @@ impl Future for Members {
 }
 
 impl Door {
-    /// Returns the failures in a group that no call has reported. Later waits for more than the group do not report
-    /// them again.
+    /// Returns the failures in a group that no call has reported. Later waits that cover more than the group do not
+    /// report them again.
     pub(super) fn failures_of(&self, group: &Group) -> Failures {
         let failures = group.take_failures();
         if !failures.is_empty() {
@@ -352,15 +355,16 @@ impl Door {
     }
 }
 
-/// Builders whose tasks are not members of a group yet: all except those of a scope, which waits only for its own
-/// group.
+/// Builders whose tasks are not members of a group yet. These are all builders except those of a scope, which waits
+/// only for its own group.
 #[doc(hidden)]
 pub trait Ungrouped: Sealed {}
 
 impl Ungrouped for Owned {}
 
 impl<A: Accesses, C, K: Ungrouped> TaskBuilder<'_, A, C, K> {
-    /// Makes the task a member of a group, with the group's priority unless it states another. The last call wins.
+    /// Makes the task a member of a group. The task has the group's priority unless it sets its own. The last call
+    /// wins.
     pub fn group(mut self, group: &TaskGroup) -> Self {
         let (admitted, priority) = group.admission(self.hints.priority);
         (self.hints.group, self.hints.priority) = (Some(admitted), priority);

@@ -1,8 +1,9 @@
 //! Waiting for one task.
 //!
-//! A task does not record its waiters, which would cost every task. A thread that wants to wait submits an
-//! internal task after it that does nothing but wake the thread, as for a value. So the runtime keeps nothing except
-//! the handle's reference to the task, and tasks that are not awaited pay nothing.
+//! A task does not keep a list of its waiters, because the list would cost every task something. Instead, a thread that
+//! wants to wait submits an internal task that comes after the awaited task and does nothing but wake the thread, as
+//! when waiting for a value. So the runtime stores nothing except the handle's reference to the task, and tasks that
+//! are not awaited pay nothing.
 
 use super::wait::internal;
 use super::{Door, Runtime};
@@ -16,11 +17,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// A submitted task that can be waited for: see [`Runtime::wait_for`]. Made by
+/// Handle of a submitted task, with which a program can wait for the task; see [`Runtime::wait_for`]. Made by
 /// [`TaskBuilder::submit_handle`](crate::TaskBuilder::submit_handle).
 ///
-/// It keeps a few hundred bytes of the task, without the body and its captures, until it is dropped. Dropping it does
-/// not cancel the task.
+/// Until the handle is dropped, it keeps a few hundred bytes of the task alive, but not the body and its captures.
+/// Dropping the handle does not cancel the task.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -33,7 +34,7 @@ use std::task::Waker;
 /// ```
 #[derive(Clone)]
 pub struct TaskHandle {
-    /// The runtime that the task was submitted to.
+    /// The ID of the runtime that the task was submitted to.
     runtime: u64,
     task: TaskRef,
 }
@@ -43,7 +44,7 @@ impl TaskHandle {
         Self { runtime, task }
     }
 
-    /// Whether the task was submitted to this runtime.
+    /// Returns whether the task was submitted to this runtime.
     pub(super) fn is_of(&self, runtime: u64) -> bool {
         self.runtime == runtime
     }
@@ -53,7 +54,7 @@ impl TaskHandle {
         &self.task
     }
 
-    /// Returns the task's id.
+    /// Returns the task's ID.
     pub fn id(&self) -> TaskId {
         self.task.shared().id
     }
@@ -68,8 +69,8 @@ impl TaskHandle {
         self.task.is_finished()
     }
 
-    /// Returns the failure of the finished task, if it has failed, or the failure of another task because of which it
-    /// was skipped.
+    /// If the task has finished and has failed, returns its failure. If it was skipped, returns the failure of the
+    /// other task that caused the skip.
     pub fn failure(&self) -> Option<Arc<TaskFailure>> {
         self.task.poison().filter(|_| self.is_finished())
     }
@@ -84,8 +85,8 @@ impl fmt::Debug for TaskHandle {
 }
 
 impl Runtime {
-    /// Waits until this task has run, failed or been skipped, but not for tasks that its body submits. A thread that
-    /// hosts a unit executes tasks meanwhile.
+    /// Waits until this task has run, failed or been skipped, but not for tasks that its body submits. If the thread
+    /// hosts a unit, it executes tasks while it waits.
     ///
     /// [`wait`](Self::wait) does not report the task's failure again.
     ///
@@ -102,8 +103,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// The failure that kept the task from running to its end. Or the call is refused: inside a body, after an
-    /// internal error of the runtime, or because the task belongs to another runtime.
+    /// Returns the failure that kept the task from completing. The call is refused inside a body, after an internal
+    /// error of the runtime, and if the task belongs to another runtime.
     #[track_caller]
     pub fn wait_for(&self, task: &TaskHandle) -> Result<(), RunError> {
         self.door.may_wait_for(&task.task, "wait_for")?;
@@ -131,7 +132,7 @@ impl Door {
         self.await_end(&follower)
     }
 
-    /// Submits a task after this one that wakes `waker`, and returns it.
+    /// Submits a task that comes after this one and wakes `waker`, and returns the new task.
     #[track_caller]
     pub(super) fn tell_behind(&self, task: &TaskRef, waker: Waker, call: &'static str) -> Result<TaskRef, SubmitError> {
         let side = Side { space: Some(SpaceId::HOST), awaited_by: Some(waker), ..Side::default() };

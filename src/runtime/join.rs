@@ -1,26 +1,26 @@
-//! Forks inside a body: two calls that may run at the same time.
+//! Fork-join inside a body: two calls that may run at the same time.
 //!
-//! The driver distributes them to other threads (`driver/threads/forks.rs`).
+//! The driver distributes the calls to other threads (`driver/threads/forks.rs`).
 
 use crate::Context;
 use crate::driver::threads;
 
 impl Context {
-    /// Calls both closures, perhaps at the same time, and returns both results. It parallelizes the inside of a body,
-    /// for work that is too fine to be a task or has no regions to declare.
+    /// Calls both closures, possibly at the same time, and returns both results. Use it to parallelize the inside of a
+    /// body, for work that is too fine-grained to be a task or has no regions to declare.
     ///
-    /// The body's thread makes the first call. An idle thread of another CPU unit may make the second; otherwise the
-    /// body's thread makes it after the first. Calls can fork again, so a divide-and-conquer recursion keeps all
-    /// units busy that have no task. A fork costs some twenty nanoseconds if no other thread takes the second call.
+    /// The body's thread makes the first call. An idle thread of another CPU unit may make the second call; otherwise
+    /// the body's thread makes it after the first. Closures can fork again, so a divide-and-conquer recursion keeps all
+    /// units busy that have no task. A fork costs about twenty nanoseconds if no other thread takes the second call.
     ///
-    /// The closures may borrow anything the body has, its views too, as long as neither changes something that they
-    /// share: `split_at_mut` divides a slice. Each gets the context of the unit that it runs on. Both are parts of
-    /// the same body: tasks that they submit are its children. But they cannot wait for tasks
-    /// ([`SubmitError::InsideFork`](crate::error::SubmitError::InsideFork)), and closures that wait for each other,
-    /// by a channel for instance, may wait forever.
+    /// The closures may borrow anything the body has, including its views, as long as neither changes something that
+    /// they share; to divide a slice, use `split_at_mut`. Each closure gets the context of the unit that it runs on.
+    /// Both are parts of the same body, so tasks that they submit are children of the body's task. However, they cannot
+    /// wait for tasks ([`SubmitError::InsideFork`](crate::error::SubmitError::InsideFork)), and closures that wait for
+    /// each other, for instance through a channel, may wait forever.
     ///
-    /// On a unit with several cores, its cores make the calls, by `rayon::join`. On devices the second follows the
-    /// first.
+    /// On a unit with several cores, the cores of the unit make the calls through `rayon::join`. On devices, the second
+    /// call follows the first.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -42,8 +42,9 @@ impl Context {
     /// ```
     ///
     /// # Panics
-    /// If one of the calls panics, after both have ended; with the first's panic if both do. If the first panics
-    /// before another thread has taken the second, the second is dropped.
+    /// Panics if one of the closures panics, after both have ended. If both panic, the panic of the first closure is
+    /// propagated. If the first closure panics before another thread has taken the second, the second is dropped
+    /// without being called.
     #[track_caller]
     pub fn join<A: Send, B: Send>(
         &self,

@@ -1,12 +1,12 @@
-//! Export of a region's memory to other libraries, as a tensor that keeps the tasks of that region waiting.
+//! Export of a region's memory to other libraries, as a tensor that keeps conflicting tasks waiting.
 //!
-//! An internal task brings the region to the requested space, and continues without a body until the tensor is given
-//! back: so dependences keep other tasks from writing the region, and its replica stays. On a device, this task waits
-//! for the end of everything in flight there, and the caller that gives the tensor back waits for everything on the
-//! default stream. Exported tensors are not counted: a program may end its runtime while it has one, and the tensor
-//! keeps the parts of the runtime that it needs.
+//! An internal task copies the region to the requested space, and continues without a body until the tensor is given
+//! back. While it does, dependences keep other tasks from writing the region, and the replica stays. On a device, this
+//! task waits for everything in flight on the device, and the thread that gives the tensor back waits for everything on
+//! the default stream. Exported tensors are not counted: a program may end its runtime while it still holds a tensor,
+//! which keeps the parts of the runtime that it needs alive.
 //!
-//! Memory is allocated and copied only by that task.
+//! Only this internal task allocates and copies memory.
 
 use super::Runtime;
 use super::wait::{in_vain, internal};
@@ -24,18 +24,19 @@ use crate::task::{AccessSpec, IntoRegion, Kept, Recorded, Region};
 use std::sync::Arc;
 
 impl Runtime {
-    /// Waits for a region's value, brings it to an address space if it is not there, and exports it to another
-    /// library for reading in place: in host memory, including that of an emulated device, or in the memory of a CUDA
-    /// or HIP device.
+    /// Waits for a region's value, copies it to an address space if it is not there yet, and exports it to another
+    /// library, which reads it in place. The space can be host memory, including that of an emulated device, or the
+    /// memory of a CUDA or HIP device.
     ///
     /// Until the tensor is dropped, or its deleter called, the region is held as if by an unfinished task that reads
     /// it: other tasks may read it, while writers wait, and so does [`take`](Self::take), even in this thread. Tasks
-    /// that need the memory on the device wait as well. The memory remains as long as the tensor, even if all handles
-    /// of the data object and the runtime are dropped. An array exported this way must not be written: a runtime does
-    /// not [adopt](Self::from_dlpack) it.
+    /// that need the memory on the device wait as well. The memory lives as long as the tensor, even if all handles of
+    /// the data object and the runtime are dropped. An array exported by this method must not be written, so a runtime
+    /// refuses to [adopt](Self::from_dlpack) it.
     ///
-    /// On a device, nothing is in flight that touches the region. When the tensor is given back, the work that its
-    /// user has enqueued there must have ended, except on the default stream, which the runtime waits for.
+    /// On a device, no work that touches the region is in flight when the call returns. When the tensor is given back,
+    /// the work that its user has enqueued on the device must have ended, except on the default stream, for which the
+    /// runtime waits.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -52,9 +53,9 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// If the region is not one of this runtime's, or is held by the task whose body makes the call; if the space
-    /// does not exist, is too small, is simulated, or is that of an OpenCL device, whose memory has no addresses that
-    /// other libraries could use; or if the value was lost in a failure.
+    /// Fails if the region does not belong to this runtime, or is held by the task whose body makes the call; if the
+    /// space does not exist, is too small, is simulated, or belongs to an OpenCL device, whose memory has no addresses
+    /// that other libraries could use; or if the value was lost in a failure.
     #[track_caller]
     pub fn to_dlpack<'d, T: DlElement, S: Shape>(
         &self,
@@ -133,7 +134,7 @@ impl Runtime {
     }
 }
 
-/// The parts of the runtime that an exported tensor keeps.
+/// The parts of the runtime that an exported tensor keeps alive.
 struct Owner {
     _hold: Hold,
     _cell: Kept,

@@ -1,8 +1,8 @@
-//! Data objects that a body makes for its children, and takes back from them.
+//! Data objects that a body creates for its children, and takes back from them.
 //!
-//! A data object made in a task's body cannot have been declared before, so the task's children access it without
-//! further declarations. It has a history of its own, like any other (`depend/domain.rs`). Nothing else is different:
-//! it is gone with its last handle, and may outlive the body that made it.
+//! The task cannot have declared a data object that its body creates, so the task's children may access such an object
+//! without a declaration by their parent. Like any other data object, it has its own history (`depend/domain.rs`).
+//! Nothing else is different: it is gone when its last handle is dropped, and may outlive the body that created it.
 
 use super::children::door;
 use crate::Context;
@@ -22,7 +22,7 @@ impl Context {
     /// Registers a vector for the task's children, as [`Runtime::data`](crate::Runtime::data) does for all tasks.
     ///
     /// It is a data object like any other, except that the children may access it although the task has not declared
-    /// it. It lasts as long as its handles exist and tasks use it, longer than the body if necessary.
+    /// it. It lasts as long as handles exist or tasks use it, even longer than the body if necessary.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -42,7 +42,8 @@ impl Context {
     /// ```
     ///
     /// # Panics
-    /// If the runtime is gone, in code of the body that outlives it with a clone of its context.
+    /// Panics if the runtime is gone, which can happen in code of the body that keeps a clone of the context and
+    /// outlives the runtime.
     #[track_caller]
     pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
         door(&self.entrance()).vector(elements)
@@ -64,7 +65,7 @@ impl Context {
     /// [`Runtime::zeros`](crate::Runtime::zeros).
     ///
     /// # Panics
-    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    /// Panics if the array's number of elements or bytes would exceed `isize::MAX`.
     #[track_caller]
     pub fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
@@ -94,18 +95,18 @@ impl Context {
         door(&self.entrance()).value(value)
     }
 
-    /// A token for the task's children; see [`data`](Self::data) and [`Runtime::token`](crate::Runtime::token).
+    /// Creates a token for the task's children; see [`data`](Self::data) and [`Runtime::token`](crate::Runtime::token).
     #[track_caller]
     pub fn token(&self) -> Token {
         door(&self.entrance()).token()
     }
 
-    /// Waits for the last writer of an array or a value, and returns it, like
-    /// [`Runtime::take`](crate::Runtime::take). The thread executes other tasks meanwhile.
+    /// Waits for the last writer of an array or a value, and returns the array or value, like
+    /// [`Runtime::take`](crate::Runtime::take). The thread executes other tasks while it waits.
     ///
     /// # Errors
-    /// The same; or the call is refused: not on the body's own thread, in a body for devices, or for an object that
-    /// the task or one of its ancestors holds.
+    /// As for [`Runtime::take`](crate::Runtime::take). The call is also refused on a thread other than the body's own,
+    /// in a body for devices, and for an object that the task or one of its ancestors holds.
     #[track_caller]
     pub fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
         let entrance = self.entrance();

@@ -1,11 +1,11 @@
-//! The public entry point: the calls of a program.
+//! The public entry point: the calls that a program makes.
 //!
-//! [`Runtime`] is a [driver](crate::driver) with a [`Door`], through which bodies enter as well. In addition it
-//! contains what belongs to the program alone: the end of the runtime, and what is written then. Submitting
-//! ([`submit`]), waiting and reading ([`wait`]), recovering ([`recovery`]) and building ([`builder`], [`build`]) have
-//! files of their own, which use this one.
+//! [`Runtime`] is a [driver](crate::driver) with a [`Door`], through which bodies enter as well. It also contains the
+//! parts that only the program uses: ending the runtime, and the output written at that point. Submission ([`submit`]),
+//! waiting and reading ([`wait`]), recovery ([`recovery`]) and building ([`builder`], [`build`]) are in separate files,
+//! which use this one.
 //!
-//! Nothing here executes a task or knows of threads.
+//! Nothing in this module executes a task or knows about threads.
 
 mod admission;
 mod any_driver;
@@ -91,13 +91,13 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping the runtime waits for all tasks (inside a body it does not wait, but they run all the same). While the
-/// program is unwinding from a panic, tasks that have not started are cancelled instead.
+/// Dropping the runtime waits for all tasks. (Inside a body, dropping does not wait, but the tasks still run.) While
+/// the program is unwinding from a panic, tasks that have not started are cancelled instead.
 pub struct Runtime {
     pub(crate) door: Arc<Door>,
     ended: AtomicBool,
     warnings: Vec<Warning>,
-    /// The file that keeps the scheduler's performance model between runs.
+    /// The file that stores the scheduler's performance model between runs.
     model_file: Option<PathBuf>,
     next_space: AtomicU64,
     energy: Account,
@@ -117,25 +117,25 @@ impl Runtime {
         self.door.vector(elements)
     }
 
-    /// Registers one value, as a data object of one element.
+    /// Registers a single value as a data object with one element.
     pub fn scalar<T: Element>(&self, value: T) -> Data<T> {
         self.data(vec![value])
     }
 
-    /// Registers an array of one to four dimensions. Its elements are put into row-major order if they are not in it.
+    /// Registers an array of one to four dimensions. If its elements are not in row-major order, they are rearranged.
     pub fn array<T: Element, S: Shape>(&self, array: Array<T, S>) -> Data<T, S> {
         self.door.array(array)
     }
 
     /// Registers an array of zeros, of one to four dimensions.
     ///
-    /// Large arrays are placed so that they use the cache better than memory allocated by the program;
-    /// [`take`](Self::take) closes the gap before them, which is a pass over the memory. Arrays of 4 MiB and more
-    /// request huge pages if Linux leaves that to programs. From 32 MiB on, a page gets memory when it is first
-    /// touched, near the unit whose task writes it first.
+    /// Large arrays are placed so that they use the cache better than memory allocated by the program. This placement
+    /// leaves a gap before the array, which [`take`](Self::take) closes by moving the elements, a pass over the memory.
+    /// Arrays of 4 MiB and more request huge pages if Linux leaves that choice to programs. From 32 MiB on, a page gets
+    /// memory when it is first touched, near the unit whose task writes it first.
     ///
-    /// In a simulation the array has no memory, so a program can be simulated whose data exceed the memory of every
-    /// machine at hand: [`read`](Self::read) and [`take`](Self::take) return zeros.
+    /// In a simulation, the array has no memory, so you can simulate a program whose data would not fit into the memory
+    /// of any machine at hand; [`read`](Self::read) and [`take`](Self::take) return zeros.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -146,7 +146,7 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    /// Panics if the array's number of elements or bytes would exceed `isize::MAX`.
     #[track_caller]
     pub fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
@@ -155,12 +155,12 @@ impl Runtime {
         self.door.zeros(shape)
     }
 
-    /// Registers several arrays of zeros, one for each shape, next to each other in one piece of memory.
+    /// Registers several arrays of zeros, one for each shape, adjacent to each other in one piece of memory.
     ///
-    /// Use it for programs with many arrays below a few megabytes that they go through again and again. The arrays
-    /// share huge pages, if Linux leaves those to programs; none of them could have one by itself. A page gets memory
-    /// when it is first touched. The piece is freed when its last array is gone; [`take`](Self::take) copies the
-    /// elements.
+    /// Use this call if a program repeatedly goes through many arrays of less than a few megabytes each. The arrays
+    /// share huge pages if Linux leaves that choice to programs; each array alone would be too small for a huge page. A
+    /// page gets memory when it is first touched. The piece of memory is freed when its last array is gone;
+    /// [`take`](Self::take) copies the elements.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -175,8 +175,8 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If one of the arrays would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or if
-    /// the system does not have enough addresses left for all of them.
+    /// Panics if the number of elements or bytes of an array would exceed `isize::MAX`, or if the system does not have
+    /// enough address space left for all arrays.
     #[track_caller]
     pub fn zeros_together<T: Element, I: IntoDimension>(
         &self,
@@ -196,7 +196,7 @@ impl Runtime {
     /// Creates an iteration space with one index per weight; a weight is the relative work at its index.
     ///
     /// # Panics
-    /// If a weight is negative, infinite or NaN.
+    /// Panics if a weight is negative, infinite or NaN.
     #[track_caller]
     pub fn iteration_space(&self, name: impl Into<String>, weights: Vec<f64>) -> IterationSpace {
         IterationSpace::new(self.next_space.fetch_add(1, Ordering::Relaxed), name.into(), weights)
@@ -209,13 +209,14 @@ impl Runtime {
 
     /// Returns the time since the runtime was built, or the virtual time in a simulation.
     ///
-    /// A program that measures time with this call reports, in a simulation, the times of the simulated machine.
+    /// If a program measures time with this call, it reports the times of the simulated machine when it runs in a
+    /// simulation.
     pub fn now(&self) -> Duration {
         self.door.driver.now()
     }
 
-    /// Returns whether the runtime simulates a machine ([`Builder::simulate`]): then it runs no body and computes no
-    /// result.
+    /// Returns whether the runtime simulates a machine ([`Builder::simulate`]). If so, it runs no bodies and computes
+    /// no results.
     pub fn is_simulated(&self) -> bool {
         self.door.driver.simulated().is_some()
     }
@@ -230,13 +231,13 @@ impl Runtime {
         &self.warnings
     }
 
-    /// Returns the address spaces in which all of a region is valid at this moment.
+    /// Returns the address spaces in which the whole region is currently valid.
     pub fn valid_in<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Vec<SpaceId> {
         let region = region.into_region();
         self.shared().engine.valid_in(region.data.cell.datum.id, &region.block)
     }
 
-    /// Returns how many bytes an address space holds; the host's are not counted.
+    /// Returns the capacity of an address space in bytes; host memory is not counted.
     pub fn capacity_bytes(&self, space: SpaceId) -> u64 {
         self.door.capacities.bytes(space)
     }
@@ -247,8 +248,8 @@ impl Runtime {
         if self.shared().is_in_child() { None } else { self.shared().engine.graph() }
     }
 
-    /// Returns which unit ran what, and what was copied. In a child of `fork`, only how many tasks each unit had
-    /// finished before.
+    /// Returns which unit ran which tasks, and how much was copied. In a child of `fork`, returns only how many tasks
+    /// each unit had finished before the fork.
     pub fn statistics(&self) -> Statistics {
         Statistics::of(self.shared(), &self.energy, self.now())
     }

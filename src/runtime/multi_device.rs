@@ -1,4 +1,4 @@
-//! Tasks across the devices of their unit: their description, and the reasons for which they are refused.
+//! Tasks that run across all devices of their unit: how to describe them, and when they are refused.
 //!
 //! The placement of the parts is in `engine/placement/multi_device.rs`.
 
@@ -11,27 +11,28 @@ use crate::task::Accesses;
 use std::sync::Arc;
 
 impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
-    /// Makes the task run on all devices of its unit at once: each element of the list of accesses is a part, and
-    /// part `i` is in the memory of device `i` modulo their number. One body is called for all parts, when all of
-    /// them have arrived; the task ends when all devices have finished the work it enqueued, and fails as a whole.
+    /// Makes the task run on all devices of its unit at once. Each element of the access list is a part, and part `i`
+    /// is in the memory of device `i` modulo the number of devices. A single body is called for all parts, once all of
+    /// them have arrived. The task ends when all devices have finished the work that the body enqueued, and fails as a
+    /// whole.
     ///
-    /// Use it for work that needs all devices in one call, such as a collective of a communication library, or
-    /// kernels that read each other's memory in place. Independent parts are better separate tasks: see
+    /// Use it for work that needs all devices in one call, such as a collective of a communication library, or kernels
+    /// that read each other's memory in place. If the parts are independent, separate tasks are better; see
     /// [`LoopBuilder::spread`](crate::LoopBuilder::spread).
     ///
-    /// - A body for accelerators chooses the device to enqueue on by
-    ///   [`Launcher::part`](crate::kernel::Launcher::part), or by [`CudaTask::part`](crate::kernel::CudaTask::part)
-    ///   and its counterparts. There is no order between devices.
-    /// - A kernel on one part may be passed a region of another part, if no part writes it and its device reaches
-    ///   that memory ([`Launcher::reaches`](crate::kernel::Launcher::reaches)). If the region must be copied instead,
-    ///   declare it among the part's own accesses.
-    /// - On a unit of cores, of emulated devices or of one device, the body gets all parts as well. If a device is
-    ///   lost before the task has begun, its parts go to the other devices of the unit if they have room, otherwise
-    ///   to other units.
-    /// - The task begins after its predecessors have ended, and its successors begin after it has ended, on devices
-    ///   as well.
+    /// - A body for accelerators chooses the device to enqueue on with
+    ///   [`Launcher::part`](crate::kernel::Launcher::part), or with [`CudaTask::part`](crate::kernel::CudaTask::part)
+    ///   and its counterparts. Work on different devices is not ordered.
+    /// - A kernel on one part may be passed a region of another part, if no part writes the region and the kernel's
+    ///   device can reach the region's memory ([`Launcher::reaches`](crate::kernel::Launcher::reaches)). If the region
+    ///   must be copied instead, declare it among the part's own accesses.
+    /// - On a unit of cores, of emulated devices or of a single device, the body gets all parts as well. If a device is
+    ///   lost before the task has begun, its parts go to the other devices of the unit if they have room, otherwise to
+    ///   other units.
+    /// - The task begins only after its predecessors have ended, and its successors begin only after it has ended, even
+    ///   on devices.
     ///
-    /// The last call of `across_devices` or `on_device` wins.
+    /// If both `across_devices` and `on_device` are called, the last call wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -95,7 +96,7 @@ impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
     }
 }
 
-/// Checks that some unit has room for the parts of a task. `ends` are the ends of their accesses in the list;
+/// Checks that some unit has room for the parts of a task. `ends` contains the end of each part's accesses in the list;
 /// `usable` selects the kinds of unit.
 pub(super) fn check(
     door: &Door,

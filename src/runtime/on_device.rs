@@ -1,4 +1,4 @@
-//! Tasks for one device: the reasons for which they are refused.
+//! Checks of tasks that are assigned to a device, and the reasons for which they are refused.
 //!
 //! The placement of such a task is in `engine/placement/queue.rs`.
 

@@ -1,8 +1,8 @@
 //! Results of tasks: accessing them in other tasks, and waiting for them, also as futures.
 //!
-//! A [`Pending`] is a reference to its task and one end of the result. As with any task, nothing is notified of the
-//! task's end unless the program waits: then an internal task after it wakes the thread or the future. A caller that
-//! takes the result waits for its readers (`sync/readers.rs`).
+//! A [`Pending`] consists of a reference to its task and one end of the result. As with any task, nothing is notified
+//! of the end of the task unless the program waits; in that case, an internal task that comes after it wakes the thread
+//! or the future. A caller that takes the result also waits for its readers (`sync/readers.rs`).
 
 use super::futures::Seat;
 use super::handle::TaskHandle;
@@ -23,12 +23,13 @@ use std::pin::Pin;
 use std::sync::Weak;
 use std::task::{Context, Poll};
 
-/// The result that a task will return, an `R`. Made by submitting a task with
+/// The result of type `R` that a task will return. Made by submitting a task with
 /// [`TaskBuilder::returns`](crate::TaskBuilder::returns).
 ///
-/// It can be accessed like any data object: a task that is given its [`input`](Self::input) comes after the task that
-/// returns it, and its body gets `&R`. [`get`](Self::get) waits and moves the result out, as does `.await`. Dropping
-/// it cancels nothing; an unread result is dropped once it exists and its last reader has ended.
+/// A result can be accessed like any data object: a task with an [`input`](Self::input) access to the result comes
+/// after the task that returns it, and its body gets `&R`. [`get`](Self::get) waits for the result and moves it out,
+/// and so does `.await`. Dropping a `Pending` cancels nothing; the result is then dropped once it exists and its last
+/// reader has ended.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -44,7 +45,7 @@ use std::task::{Context, Poll};
 #[must_use = "an unread result is dropped; a task without a result costs less"]
 pub struct Pending<R> {
     promise: Promise<R>,
-    /// The runtime that the task was submitted to.
+    /// The ID of the runtime that the task was submitted to.
     runtime: u64,
     door: Weak<Door>,
 }
@@ -82,8 +83,9 @@ impl<R> Pending<R> {
         ResultOutcome::new(&self.promise, self.runtime)
     }
 
-    /// `after`: a later task comes after the one that returns the result, and runs even if that one has failed. Its
-    /// body gets `()`, and the result can be [taken](Self::get) without waiting for it.
+    /// `after`: a later task comes after the task that returns the result, and runs even if the earlier task has
+    /// failed. The body of the later task gets `()`, and the result can be [taken](Self::get) without waiting for the
+    /// later task.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -104,7 +106,7 @@ impl<R> Pending<R> {
         self.promise.task().is_finished()
     }
 
-    /// Returns a handle of the task, like that of other tasks.
+    /// Returns a handle of the task, like the handles of other tasks.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -118,7 +120,8 @@ impl<R> Pending<R> {
         TaskHandle::new(self.runtime, self.promise.task().clone())
     }
 
-    /// Waits until the task has run, failed or been skipped. A thread that hosts a unit executes tasks meanwhile.
+    /// Waits until the task has run, failed or been skipped. If the thread hosts a unit, it executes tasks while it
+    /// waits.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -127,14 +130,14 @@ impl<R> Pending<R> {
         self.wait_in("wait")
     }
 
-    /// Waits for the result and for the tasks that read it, and moves it out. A thread that hosts a unit executes
-    /// tasks meanwhile.
+    /// Waits for the result and for the tasks that read it, and moves the result out. If the thread hosts a unit, it
+    /// executes tasks while it waits.
     ///
     /// # Errors
-    /// The failure because of which the result is missing ([`RunError::NoResult`]); the errors that led to it are its
-    /// [sources](std::error::Error::source). [`Runtime::wait`](crate::Runtime::wait) does not report it again. Or the
-    /// call is refused: inside a body, or after an internal error of the runtime. A simulation computes no results
-    /// ([`RunError::NotComputed`]).
+    /// Returns [`RunError::NoResult`] with the failure that left the result missing; the errors that led to the failure
+    /// are its [sources](std::error::Error::source). [`Runtime::wait`](crate::Runtime::wait) does not report this
+    /// failure again. The call is refused inside a body, or after an internal error of the runtime. In a simulation it
+    /// returns [`RunError::NotComputed`], because a simulation computes no results.
     ///
     /// ```
     /// use std::error::Error;
@@ -166,7 +169,7 @@ impl<R> Pending<R> {
     }
 
     /// Submits an internal task that writes the result that `make` returns, if the task that should have returned it
-    /// fails. From here on, the internal task represents the result.
+    /// fails. From then on, the internal task represents the result.
     #[track_caller]
     pub(super) fn mend(
         &mut self,
@@ -188,7 +191,7 @@ impl<R> Pending<R> {
 
     #[track_caller]
     fn wait_in(&self, call: &'static str) -> Result<(), RunError> {
-        // If the runtime is gone, it has ended its tasks before.
+        // If the runtime is gone, its tasks have already ended.
         if let Some(door) = self.door.upgrade() {
             door.may_wait_for(self.promise.task(), call)?;
             if !self.is_finished() {
@@ -198,7 +201,7 @@ impl<R> Pending<R> {
         self.ended()
     }
 
-    /// Returns whether the task has succeeded, or why it has not.
+    /// Returns `Ok` if the task has succeeded, and otherwise the reason why it has not.
     fn ended(&self) -> Result<(), RunError> {
         let task = self.promise.task();
         match task.poison() {
@@ -230,11 +233,11 @@ impl<R> fmt::Debug for Pending<R> {
     }
 }
 
-/// `.await` yields what [`Pending::get`] returns, under any executor and in a task's own futures: the runtime wakes
-/// the future when its task has ended.
+/// `.await` yields the same as [`Pending::get`]. It works with any executor and in a task's own futures, because the
+/// runtime wakes the future when its task has ended.
 ///
-/// If tasks run only while a thread waits, the first poll waits. This is so in a simulation, and if the thread that
-/// built the runtime hosts a unit that no other thread takes over
+/// The first poll blocks if tasks run only while a thread waits. This is the case in a simulation, and if the thread
+/// that built the runtime hosts a unit that no other thread takes over
 /// ([`Builder::use_current_thread`](crate::Builder::use_current_thread)).
 impl<R> IntoFuture for Pending<R> {
     type Output = Result<R, RunError>;
@@ -262,15 +265,15 @@ impl<R> IntoFuture for Pending<R> {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct ResultFuture<R> {
     pending: Option<Pending<R>>,
-    /// Set once a task was submitted that wakes the future.
+    /// `None` until a task has been submitted that wakes the future.
     seat: Option<Seat>,
 }
 
 impl<R> ResultFuture<R> {
-    /// Ready when the task and the readers of its result have ended, or when waiting is in vain.
+    /// Returns `Ready` when the task and the readers of its result have ended, or when the wait can never end.
     ///
     /// # Errors
-    /// The reason why waiting is in vain.
+    /// Returns the reason why the wait can never end.
     fn poll_pending(&mut self, pending: &Pending<R>, cx: &mut Context<'_>) -> Poll<Result<(), SubmitError>> {
         let left = || u64::from(!pending.is_finished() || !pending.promise.is_unread());
         if left() == 0 {

@@ -1,8 +1,8 @@
-//! Description of bodies that call a device's interface directly.
+//! Builder methods for bodies that call a device's interface directly.
 //!
-//! The layers below treat such a body as one for accelerators that only devices of one interface can run, and that
-//! those prefer to one for any accelerator. It is wrapped here so that it gets a task of that interface instead of a
-//! launcher.
+//! The layers below treat such a body as a body for accelerators that only devices of one interface can run, and that
+//! these devices prefer to a body for any accelerator. This module wraps the body so that it gets a task of that
+//! interface instead of a launcher.
 
 use super::record::Recorded;
 use super::{LoopBuilder, TaskBuilder};
@@ -13,15 +13,15 @@ use crate::task::{Accesses, LoopAccesses};
 use std::sync::Arc;
 
 impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
-    /// Adds a body for the devices of the interface of this kind of unit.
+    /// Adds a body for devices of the interface that this kind of unit uses.
     pub(super) fn for_interface(mut self, kind: UnitKind, body: DeviceBody<'static, A::Stored>) -> Self {
         let driver = &self.entrance.driver;
         self.kinds = self.kinds.with(kind);
         if kind == UnitKind::OpenCl {
             self.kinds = self.kinds.with(UnitKind::Fpga);
         }
-        // The interfaces of all units of kind `GPU` are known here. There may be several such units, of which the
-        // policy chooses one.
+        // The interfaces of all units of kind `GPU` are known here. There may be several such units, and the policy
+        // chooses one of them.
         if driver.all_gpus_are_among(self.kinds) {
             self.kinds = self.kinds.with(UnitKind::Gpu);
         }
@@ -34,8 +34,8 @@ impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
     }
 }
 
-/// One method of each builder whose body is called more than once. `$life` is how long bodies have to be valid;
-/// `$kept` contains the parameters for it.
+/// Defines one method of each builder whose bodies are called more than once. `$life` is the lifetime for which bodies
+/// have to be valid; `$kept` contains the corresponding generic parameters.
 macro_rules! raw_body_of {
     ($method:ident, $task:ident, $kind:ident;
      $([$($kept:tt)*] $builder:ty, $accesses:ident, $life:lifetime: $each:literal;)*) => {$(
@@ -59,7 +59,7 @@ macro_rules! raw_body_of {
     )*};
 }
 
-/// The three methods of each builder; `$task` wraps the launcher of the body.
+/// Defines the three methods of each builder; `$task` wraps the launcher of the body.
 macro_rules! raw_bodies {
     ($(
         $(#[$doc:meta])*
@@ -97,25 +97,26 @@ macro_rules! raw_bodies {
 
 raw_bodies! {
     /// Sets a body for CUDA devices that calls CUDA, or a library such as cuBLAS, directly. CUDA devices prefer it to
-    /// the body for all accelerators. It gets a [`CudaTask`], which has an example, and for every access a view of
-    /// the region's memory. It runs on the unit's hosting thread, with the device's context current.
+    /// the body for all accelerators. The body gets a [`CudaTask`] (whose documentation has an example), and for every
+    /// access a view of the region's memory. It runs on the unit's hosting thread, where the device's context is
+    /// current.
     ///
-    /// The work that it enqueues on the task's stream comes after the tasks before this one and before the tasks
-    /// after it. The body does not wait for this work, and need not: the task ends when all of it has ended. It must
-    /// touch only the declared regions, and write only those declared for writing; the runtime cannot check this,
-    /// which is why the calls are `unsafe`.
+    /// The work that it enqueues on the task's stream comes after the work of all earlier tasks and before the work of
+    /// all later tasks. The body does not wait for this work, and need not, because the task ends when all of it has
+    /// ended. The work must touch only the declared regions, and write only regions declared for writing. The runtime
+    /// cannot check this, which is why the calls are `unsafe`.
     ///
-    /// If the body returns an error or panics, the task fails with it once all work that it has enqueued has stopped;
-    /// the stream continues with other tasks. If the device is found to be lost by then, it counts as lost.
+    /// If the body returns an error or panics, the task fails with that error once all work that it has enqueued has
+    /// stopped; the stream continues with other tasks. If the device turns out to be lost by then, it counts as lost.
     ///
-    /// A unit of kind `GPU` runs the task if there are bodies for the interfaces of all such units' devices. A second
-    /// body replaces the first.
+    /// A unit of kind `GPU` can run the task only if there are bodies for the interfaces of the devices of all such
+    /// units. A second call replaces the body.
     cuda, CudaTask, Cuda;
-    /// Sets a body for HIP devices that calls HIP, or a library such as rocBLAS, directly; otherwise like
+    /// Sets a body for HIP devices that calls HIP, or a library such as rocBLAS, directly. In other respects it is like
     /// [`cuda`](Self::cuda).
     hip, HipTask, Hip;
-    /// Sets a body for OpenCL devices that calls OpenCL directly; otherwise like [`cuda`](Self::cuda), except that a
-    /// region is in a buffer, from some byte on.
+    /// Sets a body for OpenCL devices that calls OpenCL directly. It is like [`cuda`](Self::cuda), except that a region
+    /// is at an offset in a buffer.
     ///
     /// ```no_run
     /// use thalweg::kernel::OpenClRegion;

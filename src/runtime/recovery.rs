@@ -1,8 +1,9 @@
-//! Recovery from failures: regions, values and results are cleared, or accepted as they are. Also declares the
-//! content of a region unneeded.
+//! Recovery from failures by clearing regions, values and results, or accepting them as they are; and `discard`, which
+//! declares that the content of a region is no longer needed.
 //!
-//! All of these are internal tasks, ordered like any other. They take over no failure, so a failure spreads no
-//! further through the dependence graph, and a region that is lost in the directory is good again.
+//! All of these calls submit internal tasks, which are ordered like any other task. Such a task does not inherit
+//! failures from its predecessors, so a failure spreads no further through the dependence graph, and a region that was
+//! lost in the directory is good again.
 
 use super::wait::internal;
 use super::{Door, Pending, Runtime};
@@ -15,8 +16,8 @@ use crate::task::{AccessSpec, BorrowedMut, Data, IntoRegion, Recorded, Region, T
 
 impl Runtime {
     /// Makes a region good again after a failure, by writing zeros: from here on, tasks that use it are no longer
-    /// skipped. A [`Value`] gets the default of its type, and so does the result of a task that fails, a [`Pending`];
-    /// see [`Clear`].
+    /// skipped. A [`Value`] is set to the default of its type, and so is a [`Pending`] if its task fails; see
+    /// [`Clear`].
     ///
     /// The call submits a task like any other: it comes after the tasks submitted before it, which may still be
     /// skipped, and before those submitted after it. The call does not wait. If nothing has failed, the task only
@@ -40,14 +41,14 @@ impl Runtime {
     /// ```
     ///
     /// # When a failure is no longer reported
-    /// [`wait`](Self::wait) reports every failure once, recovered from or not. Requests for a region
-    /// ([`read`](Self::read), [`wait_on`](Self::wait_on), [`fetch`](Self::fetch), [`take`](Self::take)) fail with it
-    /// as long as a part of the region is not good again, and no longer: a part is good again after `clear`,
-    /// [`accept`](Self::accept), or a task that overwrites it (`out`), submitted before the request.
+    /// [`wait`](Self::wait) reports every failure once, whether the program has recovered from it or not. Requests for
+    /// a region ([`read`](Self::read), [`wait_on`](Self::wait_on), [`fetch`](Self::fetch), [`take`](Self::take)) return
+    /// the failure exactly as long as some part of the region is not good again. A part is good again after `clear`,
+    /// [`accept`](Self::accept), or a task that overwrites it (`out`), if these were submitted before the request.
     ///
     /// # Errors
-    /// If the region is out of bounds, belongs to another runtime or was taken; or if this is called inside a task that
-    /// holds the region.
+    /// Fails if the region is out of bounds, belongs to another runtime or was taken, or if the call is made inside a
+    /// task that holds the region.
     #[track_caller]
     pub fn clear(&self, what: impl Clear) -> Result<(), SubmitError> {
         what.clear(self, INTERNAL)
@@ -56,13 +57,13 @@ impl Runtime {
     /// Accepts a region as it is after a failure, without changing it: from here on, tasks that use it are no longer
     /// skipped. Otherwise it is like [`clear`](Self::clear).
     ///
-    /// The content is that which the failed task found and left: as a rule a mixture of old and new. If the task ran
-    /// on a device, the replica there is accepted, and is copied home. If that device is lost, data that were valid
-    /// nowhere else are gone with it; then the home's earlier bytes are accepted.
+    /// The accepted content is whatever the failed task has left, usually a mixture of old and new elements. If the
+    /// task ran on a device, the replica on that device is accepted and copied home. If the device is lost, data that
+    /// were valid nowhere else are lost with it, so the older content of the home is accepted instead.
     ///
-    /// A [`Value`] is accepted as the failed task has left it, a [`Token`] as one without content; see
-    /// [`Accept`](trait@Accept). A missing result has nothing to accept: [clear](Self::clear) it, or read its
-    /// [outcome](Pending::outcome).
+    /// A [`Value`] is accepted as the failed task has left it, and a [`Token`] has no content to consider; see
+    /// [`Accept`](trait@Accept). A missing result cannot be accepted, because there is nothing to accept:
+    /// [clear](Self::clear) the result, or read its [outcome](Pending::outcome).
     ///
     /// # Errors
     /// As for [`clear`](Self::clear).
@@ -71,9 +72,9 @@ impl Runtime {
         what.accept(self, INTERNAL)
     }
 
-    /// Declares that the content of a region is no longer needed, as for an array of intermediate results between two
-    /// steps: no device copies it home to make room, and none copies it from another. The content is undefined until
-    /// a task overwrites it.
+    /// Declares that the content of a region is no longer needed, for example an array of intermediate results between
+    /// two steps. No device will then copy the content home to make room, or copy it from another device. The content
+    /// is undefined until a task overwrites it.
     ///
     /// The call submits a task like any other, which moves and writes nothing. Like a task that overwrites the
     /// region, it ends the spread of a failure.
@@ -154,7 +155,7 @@ impl Door {
     }
 }
 
-/// The objects that [`Runtime::clear`] makes good: regions and arrays, values, and missing results.
+/// The objects that [`Runtime::clear`] can make good: regions and arrays, values, and missing results.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -176,7 +177,7 @@ pub trait Clear: Sealed {
     fn clear(self, rt: &Runtime, right: Internal) -> Result<(), SubmitError>;
 }
 
-/// The objects that [`Runtime::accept`] accepts: regions and arrays, values, and tokens.
+/// The objects that [`Runtime::accept`] can accept: regions and arrays, values, and tokens.
 ///
 /// ```
 /// use thalweg::prelude::*;

@@ -29,23 +29,23 @@ impl Owner for Releaser {
             return driver.shared().keep(cell);
         }
         let released = release(&driver, cell.clone(), false);
-        // Otherwise it was taken since the last check, and there is nothing to free.
+        // In all other cases, the object has been taken since the last check, so there is nothing to free.
         if let Err(SubmitError::ShutDown | SubmitError::Broken { .. } | SubmitError::InsidePolicy { .. }) = released {
             driver.shared().keep(cell);
         }
     }
 }
 
-/// Submits the task that frees the home of a data object after all tasks that use it; this thread may be `awaited` to
-/// wait for it.
+/// Submits the task that frees the home of a data object after all tasks that use the object. If `awaited`, this thread
+/// will wait for the task.
 pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) -> Result<TaskRef, SubmitError> {
     // SAFETY of the order: this task overwrites all of the data, so it comes after every task that uses it.
     let whole = cell.datum.whole();
     let record = AccessRecord { datum: &cell.datum, block: &whole, mode: Mode::Out };
     let kept = cell.clone();
-    // Dropped here, as a part of a task, whichever thread has the last share of the cell.
+    // The home is dropped here, as a part of a task, whichever thread has the last share of the cell.
     let forget = move |()| drop_quietly(|| drop(kept.take_home()));
-    // Access all of it: if a task that uses it has ended, its children may still use it.
+    // Access the whole data object, because even after a task that uses it has ended, its children may still use it.
     let payload = Payload::sole(Unseen::<Overwrites>::new(&cell), forget);
     let awaited_by = awaited.then(own_waker);
     let (forget_data, here) = (Some(cell.datum.id), awaited); // an awaited release belongs to a scope: nothing is freed

@@ -11,7 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 
-/// A body that returns an `O`, from which `K` makes the task's result. See [`TaskBuilder::returns`].
+/// A body that returns a value of type `O`, which `K` converts into the task's result. See [`TaskBuilder::returns`].
 ///
 /// ```
 /// use thalweg::memory::Always;
@@ -36,7 +36,7 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
     /// Sets a body that returns a result: submitting the task returns a [`Pending`], which later tasks can access and
     /// the program can wait for. The body runs on CPU units, and is the task's only body.
     ///
-    /// The result may be of any type. A [`Result`] is just a value; if an error should fail the task, see
+    /// The result may be of any type. A [`Result`] is treated like any other value; to let an error fail the task, use
     /// [`try_returns`](Self::try_returns).
     ///
     /// ```
@@ -59,8 +59,9 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
         self.returning(body)
     }
 
-    /// Like [`returns`](Self::returns), for a body that can fail: on an error the result is missing, the task has
-    /// failed with that error, and tasks that use its result or the regions that it writes are skipped.
+    /// Like [`returns`](Self::returns), for a body that can fail. If the body returns an error, the task fails with
+    /// that error, the result is missing, and tasks that use the result or the regions that the task writes are
+    /// skipped.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -93,10 +94,11 @@ where
     O: 'b,
     K: Keep<'b>,
 {
-    /// Submits the task, and returns a handle of its result.
+    /// Submits the task and returns a handle of its result.
     ///
     /// # Errors
-    /// As for tasks that return nothing; or the task has a body for devices too, which would leave no result.
+    /// As for tasks that return nothing. Submission also fails if the task has a body for devices, because that body
+    /// would leave no result.
     #[track_caller]
     #[inline]
     pub fn submit(self) -> Result<Pending<Y::Result>, SubmitError> {

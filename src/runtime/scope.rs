@@ -1,14 +1,14 @@
 //! Scopes: tasks that borrow from the frame that waits for them.
 //!
-//! A scope is a group of tasks, and a list of the memory it has borrowed. [`Runtime::scope`] ends the scope, whatever
-//! the closure does: it waits until no task of the group is left, has written data copied home, and releases each
-//! borrowed data object by a task after all tasks that use it, as the memory of other data objects is released. Only
-//! then does it return, or unwind. It must not leave a frame that a task can still touch. If the runtime has broken,
-//! so that this is unknown, the process is aborted.
+//! A scope consists of a group of tasks and a list of the memory that it has borrowed. [`Runtime::scope`] ends the
+//! scope whatever the closure does: it waits until no task of the group is left, has modified data copied home, and
+//! releases each borrowed data object with a task that comes after all its users, just as the memory of other data
+//! objects is released. Only then does it return or unwind, because it must not leave a frame that a task can still
+//! touch. If the runtime has broken, it is unknown whether a task still can, so the process is aborted.
 //!
-//! Closures and homes lose their lifetime on the way in, in one place (`memory/lease.rs`). A borrowed home has its
-//! own strides: gaps between its rows are never touched, and such homes are not page-locked. While a scope lasts, its
-//! runtime is not shut down.
+//! The lifetimes of closures and homes are erased on submission, in a single place (`memory/lease.rs`). A borrowed home
+//! has its own strides; gaps between its rows are never touched, and a borrowed home is not page-locked. The runtime
+//! cannot be shut down while one of its scopes is open.
 
 use super::release::release;
 use super::{Door, LoopBuilder, Runtime, TaskBuilder, TaskGroup};
@@ -53,21 +53,21 @@ impl Runtime {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A scope is a [group](Scope::group) of its tasks. They are ordered only by their accesses, among each other and
-    /// with all tasks outside, and may use ordinary data too. The thread that waits at the scope's end executes tasks
-    /// meanwhile if it hosts a unit. Scopes nest.
+    /// The tasks of a scope form a [group](Scope::group). Only their accesses order them, both among each other and
+    /// with tasks outside the scope, and they may use ordinary data too. If the thread that waits at the end of the
+    /// scope hosts a unit, it executes tasks while it waits. Scopes can be nested.
     ///
     /// If `f` panics, or a submission is refused, the tasks submitted before still run; a panic continues when they
-    /// have ended. Forgetting handles, or the scope's tasks, changes nothing. If an internal thread of the runtime
-    /// dies while tasks of the scope are left, so that it is unknown which tasks still use the frame, the process is
-    /// aborted.
+    /// have ended. Leaking handles or the scope's tasks with `mem::forget` does not change this. If an internal thread
+    /// of the runtime dies while tasks of the scope are left, the runtime cannot know which tasks still use the frame,
+    /// so the process is aborted.
     ///
-    /// In a simulation no body is run, and borrowed arrays remain unchanged.
+    /// In a simulation, no body runs, so borrowed arrays remain unchanged.
     ///
     /// # Errors
-    /// The failures that kept tasks of the scope from running to their ends, or because of which a borrowed array
-    /// lacks a value; the parts concerned then contain whatever was left there. Or the call is refused: inside a
-    /// body, or after the runtime has ended.
+    /// Returns the failures that kept tasks of the scope from completing or left a borrowed array without a value; the
+    /// affected parts of the array then contain whatever was left there. The call is refused inside a body, or after
+    /// the runtime has ended.
     #[track_caller]
     pub fn scope<'env, F, R>(&self, f: F) -> Result<R, RunError>
     where
@@ -78,8 +78,8 @@ impl Runtime {
 }
 
 impl Context {
-    /// Like [`Runtime::scope`], for children of this task: they can borrow the body's variables, parts of its views
-    /// too. So a body divides its work among units, and continues when all of it is done.
+    /// Like [`Runtime::scope`], for children of this task: they can borrow the body's variables, including parts of its
+    /// views. This lets a body divide its work among units and continue when all of the work is done.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -98,11 +98,11 @@ impl Context {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The scope's group is a part of the task's group, if the task is a member of one ([`group`](Self::group)).
+    /// If the task is a member of a group, the scope's group is a part of that group ([`group`](Self::group)).
     ///
     /// # Errors
-    /// As for [`Runtime::scope`]. Or the call is refused: not on the body's own thread, in a body for devices, or in
-    /// a destructor.
+    /// As for [`Runtime::scope`], except that the call is refused on a thread other than the body's own, in a body for
+    /// devices, and in a destructor.
     #[track_caller]
     pub fn scope<'env, F, R>(&self, f: F) -> Result<R, RunError>
     where
@@ -132,7 +132,7 @@ where
     }
     drop(open);
     match (returned, ended) {
-        // Failures are not reported here: they remain to be reported by the runtime.
+        // Failures are not reported here; the runtime reports them later.
         (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
         (_, Ok(Err(broken))) => Err(broken.into()),
         (Ok(value), Ok(Ok(()))) => match door.failures_of(&scope.group.group) {
@@ -144,7 +144,7 @@ where
 
 /// A scope in which tasks can borrow. Made by [`Runtime::scope`].
 ///
-/// `'scope` is how long the scope lasts; `'env` is how long the memory lasts that is borrowed from outside, as in
+/// `'scope` is the lifetime of the scope, and `'env` is the lifetime of the memory borrowed from outside it, as in
 /// [`std::thread::Scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     group: TaskGroup,
@@ -157,17 +157,17 @@ pub struct Scope<'scope, 'env: 'scope> {
 #[derive(Clone)]
 struct Lent {
     cell: Arc<DataCell>,
-    /// Copies written parts home; `None` if it cannot be written.
+    /// Functions that copy modified parts home; `None` if the object was borrowed for reading only.
     home: Option<Home>,
 }
 
 /// The functions that need the types of a borrowed data object.
 #[derive(Clone, Copy)]
 struct Home {
-    /// Submits a task after all tasks that write it. That task copies written parts home, and its poison states why a
-    /// value is missing.
+    /// Submits a task after all writers of the data object. That task copies modified parts home; if a value is
+    /// missing, its poison says why.
     bring: fn(&Door, Arc<DataCell>) -> Result<TaskRef, SubmitError>,
-    /// Accepts the content as it is.
+    /// Accepts the data object's content as it is.
     accept: fn(&Door, Arc<DataCell>) -> Result<(), SubmitError>,
 }
 
@@ -182,8 +182,8 @@ impl Home {
 
 impl<'scope, 'env> Scope<'scope, 'env> {
     /// Begins the description of a task of this scope; see [`Runtime::task`]. Its bodies may borrow anything that
-    /// outlives the scope, and so may the futures and results that they return. A later task can access a result that
-    /// borrows nothing; a result that borrows can only be waited for by the program.
+    /// outlives the scope, and so may the futures and results that they return. A result that borrows nothing can be
+    /// accessed by a later task; for a result that borrows, the program can only wait.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -278,8 +278,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Borrowed::new(self.lend(self.lease.slice(runtime, id, slice), None))
     }
 
-    /// Lends an array of one to four dimensions to the scope's tasks, for reading and writing. Its rows may have gaps
-    /// between them, which tasks do not touch: a part of a larger array can be lent.
+    /// Lends an array of one to four dimensions to the scope's tasks, for reading and writing. There may be gaps
+    /// between its rows, so a part of a larger array can be lent; tasks do not touch the gaps.
     ///
     /// ```
     /// use ndarray::{Array2, s};
@@ -295,8 +295,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// ```
     ///
     /// # Errors
-    /// If the array is not in row-major order, or has gaps inside its rows, as transposed, reversed, stepped or
-    /// broadcast views do ([`SubmitError::Layout`]).
+    /// Fails with [`SubmitError::Layout`] if the array is not in row-major order or has gaps inside its rows.
+    /// Transposed, reversed, stepped and broadcast views are such arrays.
     pub fn borrow_array_mut<T: Element, S: Shape>(
         &'scope self,
         array: ArrayViewMut<'scope, T, S>,
@@ -351,7 +351,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         &self.group
     }
 
-    /// Returns the runtime, and the next number for a data object.
+    /// Returns the runtime's ID and the ID of the next data object.
     fn next(&self) -> (u64, DataId) {
         let door = &self.group.door;
         (door.id, door.next_data())
@@ -362,16 +362,16 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let door = &self.group.door;
         door.mark(&mut cell);
         let cell = Arc::new(cell);
-        // Enter it in the list first: every owner of its home then forgets it at the end, whatever happens.
+        // Enter the object in the list first, so that every owner of its home forgets it at the end, whatever happens.
         self.lent.lock().push(Lent { cell: cell.clone(), home });
         door.driver.register(&cell);
         cell
     }
 
-    /// Waits for all tasks and borrowed regions, in a call at this place.
+    /// Waits for all tasks and borrowed regions; `at` is the call site.
     ///
     /// # Errors
-    /// If the runtime is broken; then some may be left.
+    /// Fails if the runtime is broken; tasks or borrowed regions may then be left.
     fn end(&self, at: &'static Location<'static>) -> Result<(), SubmitError> {
         let door = &self.group.door;
         // Bodies may borrow as well; once none is left, nothing else borrows.
@@ -398,8 +398,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(())
     }
 
-    /// Called if the runtime is broken, or an internal panic or one of a policy has come this far. Returns if nothing
-    /// of the scope is left nevertheless.
+    /// Called if the runtime is broken, or if a panic of a policy or an internal panic has propagated to this point.
+    /// Returns only if nothing of the scope is left, and aborts the process otherwise.
     #[cold]
     fn give_up(&self) {
         let driver = &self.group.door.driver;
@@ -428,7 +428,7 @@ impl fmt::Debug for Scope<'_, '_> {
     }
 }
 
-/// The number of open scopes of a runtime; closed when it ends.
+/// The number of open scopes of a runtime. Closed when the runtime ends; no scope can be opened after that.
 #[derive(Debug, Default)]
 pub(super) struct OpenScopes(AtomicU64);
 
@@ -448,7 +448,7 @@ impl OpenScopes {
     /// Refuses further scopes.
     ///
     /// # Errors
-    /// If a scope is open.
+    /// Fails if a scope is open.
     pub(super) fn close(&self) -> Result<(), SubmitError> {
         let closed = |open: u64| (open & !Self::CLOSED == 0).then_some(Self::CLOSED);
         let closed = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, closed);

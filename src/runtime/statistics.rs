@@ -1,4 +1,4 @@
-//! Statistics of a runtime: which unit ran what, and what was copied.
+//! Statistics of a runtime: which unit ran which tasks, and how much was copied.
 
 use crate::driver::shared::Shared;
 use crate::energy::{Account, EnergyStatistics};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Counters of a runtime at one moment.
+/// A snapshot of a runtime's counters.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -26,29 +26,31 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Tasks finished by each unit.
+    /// The number of tasks that each unit has finished.
     pub tasks: Vec<(UnitId, u64)>,
-    /// Tasks that ran on the hosting cores of device units, in host memory, because no device could run them, and
-    /// there is no CPU unit. [`tasks`](Self::tasks) counts them for their units as well.
+    /// The number of tasks that ran in host memory on the hosting cores of device units, because no device could run
+    /// them and there is no CPU unit. [`tasks`](Self::tasks) also counts them for their units.
     pub tasks_on_hosts: u64,
-    /// How long each unit has run tasks; empty if this is not measured (the fast path of CPU units).
+    /// How long each unit has been running tasks; empty if this is not measured (on the fast path of CPU units).
     pub busy: Vec<(UnitId, Duration)>,
     /// The copies between address spaces.
     pub links: Vec<LinkStatistics>,
-    /// Replicas evicted to make room.
+    /// The number of replicas that were evicted to make room.
     pub evictions: u64,
-    /// Memory traffic that fused loops save: bytes that the second loop would have read again. Counted when tasks of
-    /// such functions are described.
+    /// The memory traffic that fused loops have saved, which is the number of bytes that the second loop would have
+    /// read again. Counted when tasks with such functions are described.
     pub spared_bytes: u64,
-    /// How well the scheduler kept the indices of iteration spaces where their data are, if it counts this.
+    /// How well the scheduler kept the indices of iteration spaces where their data are; `None` if the scheduler does
+    /// not count this.
     pub affinity: Option<AffinityStatistics>,
-    /// How close to the optimum the scheduler's map of an iteration space is, if it knows (`certified`).
+    /// How close to the optimum the scheduler's map of an iteration space is; `None` if the scheduler does not know
+    /// (only `certified` does).
     pub bound: Option<LowerBound>,
     /// The shares of an iteration space by functional performance models, if the scheduler uses them (`fpm`).
     pub shares: Option<SharesInUse>,
     /// The energy used, if meters or the power of units are known.
     pub energy: Vec<EnergyStatistics>,
-    /// The scheduler that `auto` chose, and why, if the choice was left to it.
+    /// The scheduler that `auto` chose, and why; `None` if the program chose the scheduler.
     pub choice: Option<Choice>,
 }
 
@@ -73,7 +75,7 @@ pub struct LinkStatistics {
     pub to: SpaceId,
     /// The number of copies.
     pub copies: u64,
-    /// Their bytes in total.
+    /// The total number of bytes copied.
     pub bytes: u64,
 }
 

@@ -1,8 +1,8 @@
 //! The description and submission of a task.
 //!
-//! Submission is split by types: `runtime/admission.rs` and `driver/admission.rs` contain the part that does not
-//! depend on them and is compiled once. Bodies for devices are boxed separately, and dropped at once if the machine
-//! has no device.
+//! Submission is split into a generic and a non-generic part: `runtime/admission.rs` and `driver/admission.rs` contain
+//! the code that does not depend on the task's types, so it is compiled only once. Bodies for devices are boxed
+//! separately, and dropped immediately if the machine has no device.
 
 use super::admission::{Admission, Admitted, Results};
 use super::children::{EntranceOf, Kin};
@@ -24,14 +24,14 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl Runtime {
-    /// Begins the description of a task with these accesses, as a rule a tuple; see [`Accesses`]. Bodies can submit
-    /// tasks too; [`TaskBuilder::submit`] states the rules for them.
+    /// Begins the description of a task with these accesses, usually a tuple; see [`Accesses`]. Bodies can submit tasks
+    /// too; [`TaskBuilder::submit`] states the rules for such submissions.
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         TaskBuilder::new(EntranceOf::Front(&self.door), Kin::None, name.into(), accesses)
     }
 }
 
-/// A task that is being described; nothing happens until [`submit`](TaskBuilder::submit).
+/// Builder of a task; nothing happens until [`submit`](TaskBuilder::submit) is called.
 ///
 /// Made by [`Runtime::task`], [`TaskGroup::task`](crate::TaskGroup::task), [`Context::task`],
 /// [`Scope::task`](crate::Scope::task) and [`Recorder::task`](crate::Recorder::task). Adding a body for devices does
@@ -52,44 +52,43 @@ impl Runtime {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The body for CPU units is a part of the type, `C`: it is stored next to the accesses, without a separate
-/// allocation. `K` is how long bodies last: [`Owned`] ones borrow nothing, those of a scope borrow from outside it,
-/// and those of a recording are called once in each replay.
+/// The type parameter `C` is the body for CPU units, which is therefore stored next to the accesses without a separate
+/// allocation. `K` says how long bodies last: [`Owned`] bodies borrow nothing, bodies of a scope borrow from outside
+/// the scope, and bodies of a recording are called once in each replay.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody, K = Owned> {
     pub(super) keep: K,
     pub(super) entrance: EntranceOf<'rt>,
-    /// The task's relation to a parent, if it has one.
+    /// The task's relation to its parent, if the task has a parent.
     pub(super) kin: Kin,
     pub(super) name: Cow<'static, str>,
     pub(super) accesses: A,
     pub(super) cpu: C,
-    /// The bodies for devices, if the machine has any; otherwise a program with such bodies pays no more than one
-    /// without.
+    /// The bodies for devices, kept only if the machine has devices, so that on other machines they cost nothing.
     pub(super) for_devices: Option<Box<Several<A::Stored>>>,
-    /// The kinds of unit that it has bodies for, kept or not.
+    /// The kinds of unit that the task has bodies for, whether those bodies are kept or not.
     pub(super) kinds: Kinds,
     pub(super) host_only: bool,
     pub(super) hints: Hints,
 }
 
-/// A task's index in an iteration space, and whether the task only goes to the unit of that index, without
-/// influencing the distribution of the indices.
+/// A task's index in an iteration space, and whether the task merely follows that index to its unit without influencing
+/// the distribution of the indices.
 pub(super) type Index = (IterationSpace, usize, bool);
 
-/// The properties of a task, apart from its accesses, that schedulers may know.
+/// The properties of a task, apart from its accesses, that schedulers may use.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hints {
     pub(super) priority: i32,
     pub(super) cost: Option<f64>,
-    /// The device that it is to run on.
+    /// The device that the task must run on; `None` lets the scheduler choose.
     pub(super) device: Option<DeviceId>,
-    /// If it runs on all devices of its unit, the ends of each part's accesses.
+    /// For a task across all devices of its unit, the end of each part's accesses.
     pub(super) across: Option<Arc<[usize]>>,
     pub(super) at: Option<Index>,
-    /// The iteration of a loop that it is.
+    /// The loop iteration that the task executes.
     pub(super) iteration: Iteration,
-    /// The group that it is a member of, and that group's runtime.
+    /// The group that the task is a member of, with the ID of that group's runtime.
     pub(super) group: Option<(u64, Arc<Group>)>,
 }
 
@@ -119,7 +118,7 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         }
     }
 
-    /// The same task, with its bodies kept by `keep`.
+    /// Returns the same task with its bodies kept by `keep`.
     pub(super) fn kept_by<K>(self, keep: K) -> TaskBuilder<'rt, A, NoBody, K> {
         let Self { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints, .. } = self;
         TaskBuilder { keep, entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints }
@@ -127,8 +126,8 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
 }
 
 impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
-    /// Sets the body for CPU units and emulated devices. It gets the unit's [`Context`] and the views of the
-    /// accesses, and returns nothing or a `Result<(), E>` with any error.
+    /// Sets the body for CPU units and emulated devices. The body gets the unit's [`Context`] and the views of the
+    /// accesses, and returns `()` or a `Result<(), E>` with any error type.
     pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, K::Body<A::Stored, F, R>, K>
     where
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'b,
@@ -150,7 +149,7 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
 }
 
 impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
-    /// The same task with another body, for CPU units only.
+    /// Returns the same task with another body, for CPU units only.
     #[inline]
     pub(super) fn for_cores<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D, K> {
         let Self { keep, entrance, kin, name, accesses, cpu, for_devices, kinds, hints, .. } = self;
@@ -158,31 +157,32 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
         TaskBuilder { keep, entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints }
     }
 
-    /// Sets the priority: among ready tasks, larger priorities go first. A hint; the default is 0.
+    /// Sets the priority: ready tasks with larger priorities go first. The priority is only a hint; the default is 0.
     pub fn priority(mut self, priority: i32) -> Self {
         self.hints.priority = priority;
         self
     }
 
-    /// Sets how much work the task is, in any unit that is the same for all tasks: a finite number, 0 or more. A hint
-    /// for schedulers.
+    /// Sets the amount of work that the task does, as a hint for schedulers. The cost is a finite number, 0 or more, in
+    /// any unit that is the same for all tasks.
     pub fn cost(mut self, cost: f64) -> Self {
         self.hints.cost = Some(cost);
         self
     }
 
-    /// Sets the task's index in an iteration space, in the instance that was begun last.
+    /// Sets the task's index in the most recently begun instance of an iteration space.
     pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
         (self.hints.at, self.hints.device) = (Some((space.clone(), index, false)), None);
         self
     }
 
-    /// Runs the task where the data of an index are: on the unit that ran the index last.
+    /// Runs the task where the data of an index reside: on the unit that ran the index last.
     ///
     /// The task does not influence the distribution of the indices, and its time is not counted for the index. This
     /// suits tasks that move data between indices, such as the exchange of faces between the zones of a mesh: such a
-    /// task runs where the zone resides, and does not move the zone. Until the index has run, the task is like any
-    /// other. Schedulers without indices ignore the hint. The last call of `at`, `near` or `on_device` wins.
+    /// task runs where the zone resides, and does not move the zone. As long as the index has never run, the task is
+    /// placed like any other. Schedulers that do not use indices ignore the hint. If several of `at`, `near` and
+    /// `on_device` are called, the last call wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -206,9 +206,9 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
 
     /// Runs the task on this device, in the device's memory, whatever the scheduler would choose.
     ///
-    /// It is meant for programs that distribute work themselves, as
-    /// [`LoopBuilder::spread`](crate::LoopBuilder::spread) does. If the device is lost before the task has begun, the
-    /// task is like any other. The last call of `at`, `near` or `on_device` wins.
+    /// It is meant for programs that distribute work themselves, as [`LoopBuilder::spread`](crate::LoopBuilder::spread)
+    /// does. If the device is lost before the task has begun, the task is placed like any other. If several of `at`,
+    /// `near` and `on_device` are called, the last call wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -239,7 +239,7 @@ where
     C: Slot<A::Stored>,
     K: Keep<'b>,
 {
-    /// Sets a body for emulated devices, which prefer it to the one for CPU units. A second one replaces the first.
+    /// Sets a body for emulated devices, which prefer it to the body for CPU units. A second call replaces the body.
     pub fn emulated<F, R>(mut self, body: F) -> Self
     where
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'b,
@@ -253,9 +253,10 @@ where
         self
     }
 
-    /// Sets the body for accelerators (CUDA, HIP, OpenCL). It gets a [`Launcher`], with which it enqueues kernels,
-    /// and for every access a view of the region in the device's memory. It runs on the unit's hosting thread and
-    /// does not wait for the work that it enqueues. A second one replaces the first. See [`Launcher`] for an example.
+    /// Sets the body for accelerators (CUDA, HIP, OpenCL). The body gets a [`Launcher`], with which it enqueues
+    /// kernels, and for every access a view of the region in the device's memory. It runs on the unit's hosting thread
+    /// and does not wait for the work that it enqueues. A second call replaces the body. See [`Launcher`] for an
+    /// example.
     pub fn gpu<F, R>(mut self, body: F) -> Self
     where
         F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R + Send + 'b,
@@ -272,13 +273,13 @@ where
     /// Submits the task: it runs as soon as the tasks that it depends on are done.
     ///
     /// # Inside a body
-    /// A body submits parts of its own task by [`Context::task`]. Through an `Arc` of the runtime that it has
-    /// captured, it can also submit independent tasks. They come after all tasks submitted before them, by any
-    /// thread. Only [`Runtime::wait`] and tasks that use the regions they write wait for them.
+    /// A body submits parts of its own task with [`Context::task`]. If it has captured an `Arc` of the runtime, it can
+    /// also submit independent tasks through it. In submission order, independent tasks come after all tasks that any
+    /// thread submitted before them. Only [`Runtime::wait`] and tasks that use the regions they write wait for them.
     ///
-    /// Such a task must not access a region that the body's task or one of its ancestors accesses, unless all
-    /// accesses only read: other tasks that were submitted meanwhile could observe one task's writes but not the
-    /// other's. It is refused with [`SubmitError::Nested`]; all other data are allowed.
+    /// An independent task must not access a region that the body's task or one of its ancestors accesses, unless all
+    /// these accesses only read. Otherwise, tasks submitted in between could observe one task's writes but not the
+    /// other's. A submission that breaks this rule is refused with [`SubmitError::Nested`]; all other data are allowed.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -299,15 +300,15 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The parts of the body that rayon runs on the unit's cores, the destructors of its captures, and the operation
-    /// of its reduction count as the body too. Threads that a body starts do not: the runtime cannot know which body
-    /// they belong to, so their submissions count as made outside. Tasks of two runtimes are never each other's
-    /// children.
+    /// The parts of the body that rayon runs on the unit's cores, the destructors of the body's captures, and the
+    /// operation of its reduction also count as the body. Threads that a body starts do not: the runtime cannot know
+    /// which body they belong to, so their submissions count as made outside of any body. A task is never a child of a
+    /// task of another runtime.
     ///
     /// # Errors
-    /// If a region is out of bounds, belongs to another runtime or was taken; if two accesses overlap and one of them
-    /// writes; if there is no body for any unit of the machine, or no memory large enough; if it is submitted inside
-    /// a task that holds a region that it accesses. Then nothing has changed.
+    /// Submission fails if a region is out of bounds, belongs to another runtime or was taken; if two accesses overlap
+    /// and one of them writes; if no unit of the machine has a body, or no memory is large enough; or if the task is
+    /// submitted inside a task that holds a region that it accesses. In all these cases nothing has changed.
     #[track_caller]
     #[inline]
     pub fn submit(self) -> Result<TaskId, SubmitError> {
@@ -316,9 +317,9 @@ where
 
     /// Like [`submit`](Self::submit), and returns a handle that can be waited for ([`Runtime::wait_for`]).
     ///
-    /// It is a separate method because of its cost, which tasks without a handle do not pay: the handle shares the
-    /// ownership of the task with the runtime, and on a device the task's successors are launched when it has ended
-    /// instead of being enqueued after it.
+    /// It is a separate method because a handle has a cost, which tasks without one do not pay: the handle shares the
+    /// ownership of the task with the runtime, and on a device, the task's successors are launched only when the task
+    /// has ended, instead of being enqueued after it.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -405,8 +406,8 @@ where
         Box::new(Payload::new(accesses, bodies, kinds).of_iteration(iteration))
     }
 
-    /// Refuses a task for its own properties, as [`Self::submit_as`] would now. Because of other tasks it may still
-    /// be refused later.
+    /// Refuses a task whose own properties would make [`Self::submit_as`] refuse it now. The task may still be refused
+    /// later because of other tasks.
     pub(super) fn check(&self) -> Result<(), SubmitError> {
         let mut records = Vec::new();
         self.accesses.visit(&mut |Recorded(record)| records.push(record));

@@ -1,8 +1,9 @@
-//! Taking: arrays and values leave the runtime with their memory.
+//! Taking arrays and values out of the runtime, together with their memory.
 //!
-//! A request like those in [`wait`](super::wait), in two steps. First the written data are awaited and copied home,
-//! as for a reader; then an internal task that updates the whole data object takes the memory out. The submitting
-//! thread never leaves that task alone: once the memory is gone, the data object must stay taken.
+//! This is a request like those in [`wait`](super::wait), but with two steps. First, the thread waits until modified
+//! data are copied home, as for a reader. Then an internal task that updates the whole data object takes the memory
+//! out. The submitting thread always waits for that task, because once the memory is gone, the data object must stay
+//! taken.
 
 use super::wait::internal;
 use super::{Door, Runtime};
@@ -17,7 +18,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 impl Runtime {
-    /// Waits for the last writer of an array or a value, and returns it with its memory; tasks can no longer use it.
+    /// Waits for the last writer of an array or a value, and returns the array or value with its memory. Tasks can no
+    /// longer use it.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -30,9 +32,10 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// If the data object is not this runtime's or was taken before, or a part of it was lost in a failure. The error
-    /// contains the handle: the data object stays registered, parts that are not lost can still be
-    /// [`read`](Self::read), and lost parts can be recovered ([`clear`](Self::clear), [`accept`](Self::accept)).
+    /// Fails if the data object belongs to another runtime or was taken before, or if a part of it was lost in a
+    /// failure. The error contains the handle, because the data object stays registered: parts that are not lost can
+    /// still be [`read`](Self::read), and lost parts can be recovered ([`clear`](Self::clear),
+    /// [`accept`](Self::accept)).
     #[track_caller]
     pub fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
         self.door.take(object)
@@ -63,9 +66,9 @@ impl Door {
         running::ancestry(self.id).admit("take", &[record])?; // it would wait for itself
         let brought = self.request_all(cell, Mode::In, Side::default(), Unseen::<Reads>::new(cell), |()| ())?;
         self.await_value(&brought)?;
-        // A body's wait may be refused, but not when the memory is about to go; so it waits for all other tasks
-        // before. A task that touches no memory of it, such as an access to an empty region, is ordered only with the
-        // end of the data object, and may have children that name it.
+        // A body's wait may be refused, but must not be refused when the memory is about to go, so the body waits for
+        // all other tasks first. A task that touches none of the data object's memory, for instance because its region
+        // is empty, is ordered only with the end of the data object, and may have children that name the object.
         let mut waits = running::may_wait(self.id);
         while waits || datum.is_looked_on() {
             let behind_all = Side { behind_all: true, ..Side::default() };

@@ -14,10 +14,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 impl Runtime {
-    /// Registers a value of any type, for tasks that use it as a whole. It is moved into a box; [`take`](Self::take)
-    /// moves it out again.
+    /// Registers a value of any type, for tasks that use it as a whole. The value is moved into a box;
+    /// [`take`](Self::take) moves it out again.
     ///
-    /// For arrays of numbers, [`data`](Self::data) and its siblings offer more: regions, and devices.
+    /// For arrays of numbers, prefer [`data`](Self::data) and its siblings, which support regions and devices.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -38,7 +38,7 @@ impl Runtime {
         self.door.value(value)
     }
 
-    /// Creates a token: tasks that access it are ordered as if it were a region, but it has no content.
+    /// Creates a token. Tasks that access the token are ordered as if it were a region, but it has no content.
     pub fn token(&self) -> Token {
         self.door.token()
     }
@@ -59,10 +59,10 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// If the value is not this runtime's or was taken, or was lost in a failure.
+    /// Fails if the value belongs to another runtime, was taken, or was lost in a failure.
     ///
     /// # Panics
-    /// If `look` panics.
+    /// Panics if `look` panics.
     #[track_caller]
     pub fn read_value<T: Send + Sync + 'static, R: Send + 'static>(
         &self,

@@ -1,6 +1,6 @@
 //! Waiting: for all tasks, for a region, for a value.
 //!
-//! A request for a region is itself a task that reads it, so dependences, poison and copies to the host need no
+//! A request for a region is itself a task that reads the region, so dependences, poison and copies to the host need no
 //! second mechanism. A thread that hosts a unit executes tasks while it waits; other threads sleep.
 
 use super::admission::Results;
@@ -27,8 +27,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 impl Runtime {
-    /// Waits until every task submitted so far, by any thread, is done, with the tasks that its body submits. Tasks
-    /// that other threads submit meanwhile are not waited for.
+    /// Waits until every task that any thread has submitted so far is done, including the tasks that its body submits.
+    /// The call does not wait for tasks that other threads submit in the meantime.
     ///
     /// Several threads may wait at once. Each call returns every failure that no call had reported when it began, and
     /// the failures that happen during the call among the tasks that it waits for, even if other calls return them
@@ -37,8 +37,8 @@ impl Runtime {
     /// runtime is dropped are written to stderr.
     ///
     /// # Errors
-    /// These failures, each with its cause; all other tasks have run. Or the call is refused: inside a body, where it
-    /// would wait for itself, and after an internal error of the runtime, when tasks may never finish.
+    /// Returns these failures, each with its cause; all other tasks have run. The call is refused inside a body,
+    /// because it would wait for itself, and after an internal error of the runtime, because tasks may never finish.
     #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.outside_body("wait")?;
@@ -46,11 +46,11 @@ impl Runtime {
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(Failures(failures))) }
     }
 
-    /// Like [`wait`](Self::wait), but waits at most for `timeout`; in a simulation, of virtual time. Returns whether
-    /// all tasks are done.
+    /// Like [`wait`](Self::wait), but waits for at most `timeout`, which in a simulation is virtual time. Returns
+    /// whether all tasks are done.
     ///
-    /// A thread that hosts a unit executes tasks meanwhile, so a body that computes on it delays the return. A body
-    /// that waits does not ([`Builder::use_current_thread`](crate::Builder::use_current_thread)).
+    /// If the thread hosts a unit, it executes tasks while it waits, so a body that computes on the thread delays the
+    /// return. A body that itself waits does not ([`Builder::use_current_thread`](crate::Builder::use_current_thread)).
     ///
     /// If not all tasks are done, no failure is reported yet.
     ///
@@ -75,12 +75,12 @@ impl Runtime {
         if failures.is_empty() { Ok(done) } else { Err(RunError::Failed(Failures(failures))) }
     }
 
-    /// Ends the runtime: waits as [`wait`](Self::wait) does, and for tasks that bodies submit meanwhile; then its
-    /// threads end, and all later submissions are refused. Data objects can no longer be read; [`take`](Self::take)
-    /// them before.
+    /// Ends the runtime: waits as [`wait`](Self::wait) does, and also for tasks that bodies submit in the meantime.
+    /// Then the runtime's threads end, and all later submissions are refused. Data objects can no longer be read, so
+    /// [`take`](Self::take) them first.
     ///
-    /// Dropping a runtime does the same. A runtime in a `static` is never dropped, and tasks that are still pending
-    /// when `main` returns are lost unless this is called. A second call changes nothing.
+    /// Dropping a runtime does the same. However, a runtime in a `static` is never dropped, so tasks that are still
+    /// pending when `main` returns are lost unless this method is called. A second call has no effect.
     ///
     /// ```
     /// use std::sync::LazyLock;
@@ -107,8 +107,8 @@ impl Runtime {
         waited
     }
 
-    /// Waits for all tasks submitted so far, at most until a moment on the driver's clock. Returns whether they are
-    /// done, and the failures that concern it.
+    /// Waits for all tasks submitted so far, at most until the time `until` on the driver's clock. Returns whether they
+    /// are done, and the failures that this call has to report.
     #[track_caller]
     fn wait_for_all(&self, until: Option<Duration>) -> Result<(bool, Vec<Arc<TaskFailure>>), SubmitError> {
         let log = self.shared().engine.failures();
@@ -121,12 +121,12 @@ impl Runtime {
         Ok((boundary.is_some(), failures))
     }
 
-    /// Waits, and returns the first task that is not waited for; `None` if it is late.
+    /// Waits, and returns the ID of the first task that the call does not wait for; `None` if the time has run out.
     #[track_caller]
     fn wait_in_rounds(&self, until: Option<Duration>) -> Result<Option<TaskId>, SubmitError> {
         let shared = self.shared();
         let is_late = || until.is_some_and(|until| self.now() >= until);
-        // Tasks that bodies submit belong to the awaited ones: then there is another round.
+        // Tasks that bodies submit are also awaited, so each time there are such tasks, another round is needed.
         loop {
             let nested = shared.nested.load(Ordering::Acquire);
             let so_far = loop {
@@ -152,7 +152,7 @@ impl Runtime {
         }
     }
 
-    /// Waits for these tasks, and returns whether some of them are left.
+    /// Waits for these tasks, and returns whether any of them are left.
     #[track_caller]
     fn wait_for_tasks(&self, tasks: SoFar, until: Option<Duration>) -> Result<bool, SubmitError> {
         let left = || self.shared().progress.left(&tasks);
@@ -172,7 +172,7 @@ impl Runtime {
     /// Waits until the tasks submitted so far have given this region its value.
     ///
     /// # Errors
-    /// If the region is not one of this runtime's, or the value was lost in a failure.
+    /// Fails if the region does not belong to this runtime, or its value was lost in a failure.
     #[track_caller]
     pub fn wait_on<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), RunError> {
         self.may_wait("wait_on")?;
@@ -205,17 +205,17 @@ impl Runtime {
     /// Waits for a data object of one element and returns the element.
     ///
     /// # Errors
-    /// As for [`wait_on`](Self::wait_on), or if the data object is empty.
+    /// As for [`wait_on`](Self::wait_on). Also fails if the data object is empty.
     #[track_caller]
     pub fn read_scalar<T: Element>(&self, data: &Data<T>) -> Result<T, RunError> {
         Ok(self.read(data.slice(0))?[0])
     }
 
-    /// Brings a region to an address space ahead of the tasks that will need it there. A hint; the call does not
-    /// wait.
+    /// Copies a region to an address space ahead of the tasks that will need it there. This is only a hint; the call
+    /// does not wait.
     ///
     /// # Errors
-    /// If the region is not one of this runtime's, or there is no such space.
+    /// Fails if the region does not belong to this runtime, or the space does not exist.
     #[track_caller]
     pub fn prefetch<'d, T: Element, S: Shape>(
         &self,
@@ -228,7 +228,7 @@ impl Runtime {
     /// Makes a region valid in an address space, and waits until it is.
     ///
     /// # Errors
-    /// As for [`prefetch`](Self::prefetch), or if the value was lost in a failure.
+    /// As for [`prefetch`](Self::prefetch). Also fails if the value was lost in a failure.
     #[track_caller]
     pub fn fetch<'d, T: Element, S: Shape>(
         &self,
@@ -252,7 +252,7 @@ impl Runtime {
         self.door.internal_read(region, name, space, awaited, |_| ())
     }
 
-    /// Checks that the region is this runtime's, and that the space exists and has room for it.
+    /// Checks that the region belongs to this runtime, and that the space exists and has room for the region.
     pub(super) fn is_there<T: Element, S: Shape>(
         &self,
         region: Region<'_, T, S>,
@@ -306,7 +306,7 @@ impl Door {
         self.internal_read_for(access, name, space, awaited.then(own_waker), body)
     }
 
-    /// The same for a caller that is notified by a waker.
+    /// Like [`Self::internal_read`], for a caller that is notified through a waker.
     #[track_caller]
     pub(super) fn internal_read_for<T: Element, S: Shape>(
         &self,
@@ -322,8 +322,8 @@ impl Door {
         self.driver.submit(internal(name, side), payload, &[record], Submitting::share).called_here()
     }
 
-    /// Submits a task that comes after all tasks that write a region, and copies it home; this thread will wait for
-    /// it.
+    /// Submits a task that comes after all writers of a region and copies the region home. This thread will wait for
+    /// the task.
     #[track_caller]
     pub(super) fn bring_home<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<TaskRef, SubmitError> {
         let access = region.input();
@@ -342,7 +342,7 @@ impl Door {
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
-    /// Like [`Self::await_end`], whatever the task waits for.
+    /// Like [`Self::await_end`], but never refuses the wait because of what the task waits for.
     #[track_caller]
     pub(super) fn await_end_in_any_case(&self, task: &TaskRef) -> Result<(), SubmitError> {
         self.driver.run_descendants(|| task.is_finished());
@@ -365,13 +365,13 @@ impl Door {
         Err(RunError::Poisoned(failure))
     }
 
-    /// Refuses a call that would wait for all tasks, if it is made inside one of them.
+    /// Refuses a call that would wait for all tasks if it is made inside a task.
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         self.shared().in_own_process()?;
         self.outside_body_or(call, SubmitError::InsideTask { call })
     }
 
-    /// Like [`Self::outside_body`], with this refusal inside a task.
+    /// Like [`Self::outside_body`], but returns the error `inside_task` if the call is made inside a task.
     fn outside_body_or(&self, call: &'static str, inside_task: SubmitError) -> Result<(), SubmitError> {
         match inside::in_body(self.id) {
             true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
@@ -381,12 +381,13 @@ impl Door {
         }
     }
 
-    /// Returns the refusal of a wait for tasks other than the body's own, if this thread cannot suspend its work.
+    /// Returns the error that refuses a wait because this thread cannot suspend its work.
     pub(super) fn unsuspended(&self, call: &'static str) -> SubmitError {
         if running::is_part(self.id) { SubmitError::InsideFork { call } } else { SubmitError::Unsuspended { call } }
     }
 
-    /// Refuses to wait if this thread could do nothing else meanwhile: inside a task, but not in its body.
+    /// Refuses a wait if this thread could do nothing else while it waits, which is the case inside a task but outside
+    /// its body.
     pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
         self.shared().in_own_process()?;
         if self.driver.may_wait_in_body() {
@@ -398,8 +399,8 @@ impl Door {
         }
     }
 
-    /// Like [`Self::may_wait`], for this task only. Inside a replay, descendants of the same recorded task can be
-    /// waited for.
+    /// Like [`Self::may_wait`], for a wait for this task only. Inside a replay, a wait is allowed only for descendants
+    /// of the same recorded task.
     pub(super) fn may_wait_for(&self, task: &TaskRef, call: &'static str) -> Result<(), SubmitError> {
         match running::replayed_here(self.id) {
             Some(replayed) if self.driver.may_wait_for_children() => self.is_within(replayed, task, call),
@@ -407,7 +408,7 @@ impl Door {
         }
     }
 
-    /// Refuses to let a task inside a replay wait for a task that does not descend from the same recorded one.
+    /// Refuses to let a task inside a replay wait for a task that does not descend from the same recorded task.
     pub(super) fn is_within(&self, replayed: TaskId, task: &TaskRef, call: &'static str) -> Result<(), SubmitError> {
         let of_task = || task.shared().domain.get().and_then(|domain| domain.replayed());
         if task.is_finished() || of_task() == Some(replayed) { Ok(()) } else { Err(SubmitError::InsideReplay { call }) }
@@ -426,7 +427,7 @@ impl Door {
     }
 }
 
-/// Returns the refusal of a wait that would never end.
+/// Returns the error that refuses a wait that would never end.
 #[cold]
 pub(super) fn in_vain(call: &str, vain: Vain) -> SubmitError {
     let call = call.to_owned();

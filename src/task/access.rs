@@ -1,4 +1,4 @@
-//! Accesses: regions with a mode, which a task declares.
+//! Accesses, which are regions with a mode that a task declares.
 
 use super::Region;
 use super::handle::Kept;
@@ -27,7 +27,7 @@ use ndarray::Ix1;
 pub trait AccessSpec: Sealed {
     /// The form that the task stores.
     type Stored: Access;
-    /// Whether it yields the failure if the value is missing.
+    /// Whether the body gets the failure if the value is missing.
     #[doc(hidden)]
     const IS_OUTCOME: bool = false;
 
@@ -159,7 +159,7 @@ specs! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     Inout => Update, Mode::Inout;
-    /// A region that the task updates in any order with others, one at a time.
+    /// A region that the task updates in any order with other commutative tasks, one at a time.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -172,7 +172,7 @@ specs! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     Commutative => Commute, Mode::Commutative;
-    /// A region whose writers the task comes after, without a view of the region.
+    /// A region of which the task gets no view, but whose writers it comes after.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -260,7 +260,7 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
     }
 }
 
-/// A region to which the task contributes by an associative operation.
+/// A region to which the task contributes, using an associative operation.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -297,8 +297,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
     }
 }
 
-/// A region to which the task adds by an operation, together with other tasks that add to the same replica one after
-/// the other.
+/// A region to which the task adds, using an operation. Several tasks add to the same replica, one after the other.
 ///
 /// ```
 /// use thalweg::prelude::*;

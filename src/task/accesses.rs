@@ -1,4 +1,4 @@
-//! All accesses of a task: single ones, tuples and lists.
+//! All accesses of a task: single accesses, tuples and lists.
 
 use super::access::{AccessSpec, Recorded};
 use super::handle::Kept;
@@ -9,10 +9,10 @@ use crate::sealed::{Internal, Sealed};
 use crate::sync::Flow;
 use std::fmt;
 
-/// All accesses of one task: one access, a tuple of up to twelve, a list, or a nesting of these.
+/// All accesses of one task: a single access, a tuple of up to twelve accesses, a list, or a nesting of these.
 ///
-/// The body gets views in the same form: for one access its view, for a tuple a tuple, for a list a vector. Nested
-/// tuples allow more than twelve:
+/// The body gets views in the same form: the view of a single access, a tuple for a tuple, and a vector for a list. To
+/// declare more than twelve accesses, nest tuples:
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -24,8 +24,8 @@ use std::fmt;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A list is a `Vec`, or a slice, of accesses of one type; its length is known at run time. It may be empty. Like all
-/// accesses of a task, its members must not overlap if one of them writes.
+/// A list is a `Vec` or a slice of accesses of one type, and its length need be known only at run time. A list may be
+/// empty. As with all accesses of a task, the elements of a list must not overlap if one of them writes.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -49,13 +49,13 @@ use std::fmt;
 pub trait Accesses: Sealed {
     /// The form that the task stores.
     type Stored: AccessList;
-    /// The number of regions, if it is the same for all values of this type.
+    /// The number of regions; `None` if it differs between values of this type.
     #[doc(hidden)]
     const COUNT: Option<usize>;
-    /// Whether results of other tasks may be among them.
+    /// Whether the accesses may include results of other tasks.
     #[doc(hidden)]
     const HAS_RESULTS: bool = false;
-    /// Whether `outcome` accesses to data are among them.
+    /// Whether the accesses include `outcome` accesses to data.
     #[doc(hidden)]
     const HAS_OUTCOMES: bool = false;
 

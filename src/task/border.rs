@@ -1,7 +1,7 @@
-//! The surroundings of a region's border, inside and outside: halos and faces.
+//! Halos and faces, which are the surroundings of a region's border inside and outside of the region.
 //!
-//! All of them are clipped at the border of the data object, so that programs need not distinguish inner parts from
-//! outer ones.
+//! All of them are clipped at the border of the data object, so programs need not distinguish inner parts from outer
+//! parts.
 
 use super::Region;
 use super::cut::Halo;
@@ -10,8 +10,8 @@ use crate::region::{Block, MAX_DIMS};
 use crate::sealed::Sealed;
 use ndarray::{Ix1, Ix2, Ix3, Ix4};
 
-/// The widths by which to grow: one number for all dimensions and both sides, an array with a number per dimension,
-/// or an array with a pair per dimension, before and after.
+/// The widths by which to grow a region: one number for all dimensions and both sides, an array with one number per
+/// dimension, or an array with one pair per dimension (the widths before and after the region).
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -68,9 +68,9 @@ widths! { Ix1 1; Ix2 2; Ix3 3; Ix4 4; }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Face {
-    /// The dimension across the face, counted from 0.
+    /// The dimension perpendicular to the face, counted from 0.
     pub dimension: usize,
-    /// The side.
+    /// The side of the box on which the face is.
     pub side: Side,
 }
 
@@ -89,17 +89,17 @@ pub enum Side {
 }
 
 impl Face {
-    /// Returns the face of low indices in this dimension.
+    /// Returns the face at the low indices of this dimension.
     pub const fn low(dimension: usize) -> Self {
         Self { dimension, side: Side::Low }
     }
 
-    /// Returns the face of high indices in this dimension.
+    /// Returns the face at the high indices of this dimension.
     pub const fn high(dimension: usize) -> Self {
         Self { dimension, side: Side::High }
     }
 
-    /// Returns the face on the opposite side, where a neighbour touches this one.
+    /// Returns the face on the opposite side. The neighbour at this face touches the region with its opposite face.
     #[must_use]
     pub const fn opposite(self) -> Self {
         match self.side {
@@ -127,7 +127,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
         Self { block, ..self }
     }
 
-    /// Returns the strip inside the region along a face; all of the region if it is not that wide.
+    /// Returns the strip inside the region along a face, or all of the region if it is narrower than the strip.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -139,7 +139,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
     /// ```
     ///
     /// # Panics
-    /// If the data object has no such dimension.
+    /// Panics if the data object has no such dimension.
     #[must_use]
     #[track_caller]
     pub fn border(self, face: Face, width: usize) -> Self {
@@ -166,7 +166,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
     /// ```
     ///
     /// # Panics
-    /// If the data object has no such dimension.
+    /// Panics if the data object has no such dimension.
     #[must_use]
     #[track_caller]
     pub fn halo(self, face: Face, width: usize) -> Self {

@@ -1,7 +1,7 @@
 //! Handles of data objects that a scope has borrowed.
 //!
-//! They last as long as the scope, and so do their regions: nothing of a borrowed data object outlives the scope. A
-//! data object borrowed for reading offers no access that writes.
+//! The handles and their regions last only as long as the scope, so no part of a borrowed data object outlives it. A
+//! data object borrowed for reading offers no write accesses.
 
 use super::{
     Accumulating, After, Commutative, Concurrent, Data, Each, Grown, IndexRange, Inout, Input, IntoRegion, Outcome,
@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An array of the caller that tasks of a scope read and write in place. Made by
+/// An array borrowed from the caller that tasks of a scope read and write in place. Made by
 /// [`Scope::borrow_mut`](crate::Scope::borrow_mut).
 ///
 /// ```
@@ -37,7 +37,8 @@ pub struct BorrowedMut<'scope, T, S: Shape = Ix1> {
     scope: PhantomData<&'scope mut &'scope ()>,
 }
 
-/// An array of the caller that tasks of a scope read in place. Made by [`Scope::borrow`](crate::Scope::borrow).
+/// An array borrowed from the caller that tasks of a scope read in place. Made by
+/// [`Scope::borrow`](crate::Scope::borrow).
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -111,76 +112,76 @@ macro_rules! handles {
 handles! { Borrowed BorrowedMut }
 
 impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
-    /// Returns all of it as a region.
+    /// Returns the whole data object as a region.
     pub fn all(&self) -> Region<'_, T, S> {
         self.data.all()
     }
 
-    /// Returns a box of it: an index or a range per dimension, as a tuple; see [`Data::block`].
+    /// Returns a box of the data object, given by a tuple with an index or a range per dimension; see [`Data::block`].
     pub fn block<R: Ranges<S>>(&self, ranges: R) -> Region<'_, T, S> {
         self.data.block(ranges)
     }
 
-    /// Reads all of it.
+    /// Reads the whole data object.
     pub fn input(&self) -> Input<'_, T, S> {
         self.data.input()
     }
 
-    /// Overwrites all of it.
+    /// Overwrites the whole data object.
     pub fn output(&self) -> Output<'_, T, S> {
         self.data.output()
     }
 
-    /// Reads and writes all of it.
+    /// Reads and writes the whole data object.
     pub fn inout(&self) -> Inout<'_, T, S> {
         self.data.inout()
     }
 
-    /// Reads all of it, or gets the failure that left it without a value. See [`Region::outcome`].
+    /// Reads the whole data object, or gets the failure that left it without a value. See [`Region::outcome`].
     pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
         self.data.outcome()
     }
 
-    /// Comes after the tasks that write any of it, without a view of it.
+    /// Comes after the tasks that write any part of the data object, but gets no view of it.
     pub fn after(&self) -> After<'_, T, S> {
         self.data.after()
     }
 
-    /// Updates all of it, in any order with other commutative tasks, one at a time.
+    /// Updates the whole data object, in any order with other commutative tasks, one at a time.
     pub fn commutative(&self) -> Commutative<'_, T, S> {
         self.data.commutative()
     }
 
-    /// Updates elements of it atomically, together with other concurrent tasks.
+    /// Updates elements of the data object atomically, together with other concurrent tasks.
     pub fn concurrent(&self) -> Concurrent<'_, T, S> {
         self.data.concurrent()
     }
 
-    /// Contributes to all of it by an associative operation.
+    /// Contributes to the whole data object, using an associative operation.
     pub fn reduction<R>(&self, reducer: R) -> Reducing<'_, T, S, R> {
         self.data.reduction(reducer)
     }
 
-    /// Adds to all of it by an associative and commutative operation. See [`Region::accumulate`].
+    /// Adds to the whole data object, using an associative and commutative operation. See [`Region::accumulate`].
     pub fn accumulate<R>(&self, reducer: R) -> Accumulating<'_, T, S, R> {
         self.data.accumulate(reducer)
     }
 }
 
 impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
-    /// Cuts all of it into boxes of this size; see [`Data::tiles`].
+    /// Cuts the whole data object into boxes of this size; see [`Data::tiles`].
     ///
     /// # Panics
-    /// If a size is 0.
+    /// Panics if a size is 0.
     #[track_caller]
     pub fn tiles(&self, size: impl IntoDimension<Dim = S>) -> Partition<'_, T, S> {
         self.all().tiles(size)
     }
 
-    /// Cuts all of it along its first dimension into blocks of this number of rows; see [`Data::rows`].
+    /// Cuts the whole data object along its first dimension into blocks of this number of rows; see [`Data::rows`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if `rows` is 0.
     #[track_caller]
     pub fn rows(&self, rows: usize) -> Partition<'_, T, S> {
         self.all().rows(rows)
@@ -188,16 +189,16 @@ impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
 }
 
 impl<T: Element> BorrowedMut<'_, T, Ix1> {
-    /// Cuts all of it into blocks of this number of elements; see [`Data::blocks`].
+    /// Cuts the whole data object into blocks of this number of elements; see [`Data::blocks`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if `size` is 0.
     #[track_caller]
     pub fn blocks(&self, size: usize) -> Partition<'_, T> {
         self.all().blocks(size)
     }
 
-    /// Returns a part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
+    /// Returns a part of a one-dimensional data object, given by an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
         self.data.slice(range)
     }
@@ -212,46 +213,47 @@ impl<'d, T: Element, S: Shape> IntoRegion<'d, T, S> for &'d BorrowedMut<'_, T, S
 }
 
 impl<T: Element, S: Shape> Borrowed<'_, T, S> {
-    /// Returns all of it as a region.
+    /// Returns the whole data object as a region.
     pub fn all(&self) -> BorrowedRegion<'_, T, S> {
         BorrowedRegion(self.data.all())
     }
 
-    /// Returns a box of it: an index or a range per dimension, as a tuple; see [`Data::block`].
+    /// Returns a box of the data object, given by a tuple with an index or a range per dimension; see [`Data::block`].
     pub fn block<R: Ranges<S>>(&self, ranges: R) -> BorrowedRegion<'_, T, S> {
         BorrowedRegion(self.data.block(ranges))
     }
 
-    /// Reads all of it.
+    /// Reads the whole data object.
     pub fn input(&self) -> Input<'_, T, S> {
         self.data.input()
     }
 
-    /// Reads all of it, or gets the failure that left it without a value. See [`Region::outcome`].
+    /// Reads the whole data object, or gets the failure that left it without a value. See [`Region::outcome`].
     pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
         self.data.outcome()
     }
 
-    /// Orders the task as if it read all of it, without a view of it.
+    /// Orders the task as if it read the whole data object, but gives no view of it.
     pub fn after(&self) -> After<'_, T, S> {
         self.data.after()
     }
 }
 
 impl<T: Element, S: Shape> Borrowed<'_, T, S> {
-    /// Cuts all of it into boxes of this size, for reading; see [`Data::tiles`].
+    /// Cuts the whole data object into boxes of this size, for reading; see [`Data::tiles`].
     ///
     /// # Panics
-    /// If a size is 0.
+    /// Panics if a size is 0.
     #[track_caller]
     pub fn tiles(&self, size: impl IntoDimension<Dim = S>) -> BorrowedParts<'_, T, S> {
         BorrowedParts(self.data.tiles(size).plain())
     }
 
-    /// Cuts all of it along its first dimension into blocks of this number of rows, for reading; see [`Data::rows`].
+    /// Cuts the whole data object along its first dimension into blocks of this number of rows, for reading; see
+    /// [`Data::rows`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if `rows` is 0.
     #[track_caller]
     pub fn rows(&self, rows: usize) -> BorrowedParts<'_, T, S> {
         BorrowedParts(self.data.rows(rows).plain())
@@ -259,16 +261,16 @@ impl<T: Element, S: Shape> Borrowed<'_, T, S> {
 }
 
 impl<T: Element> Borrowed<'_, T, Ix1> {
-    /// Cuts all of it into blocks of this number of elements, for reading; see [`Data::blocks`].
+    /// Cuts the whole data object into blocks of this number of elements, for reading; see [`Data::blocks`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if `size` is 0.
     #[track_caller]
     pub fn blocks(&self, size: usize) -> BorrowedParts<'_, T> {
         BorrowedParts(self.data.blocks(size).plain())
     }
 
-    /// Returns a part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
+    /// Returns a part of a one-dimensional data object, given by an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> BorrowedRegion<'_, T, Ix1> {
         BorrowedRegion(self.data.slice(range))
     }

@@ -1,19 +1,19 @@
-//! The arithmetic of partitions: the box of the part with a given number.
+//! The arithmetic of partitions, which computes the box of a part from the index of the part.
 //!
-//! Nothing is stored for each part: a part's box follows from its number with one division per cut dimension except
-//! the outermost, so cuts into any number of parts cost the same.
+//! Nothing is stored for each part. A part's box follows from its index with one division per cut dimension except the
+//! outermost, so a cut costs the same for any number of parts.
 //!
 //! Invariants:
 //! 1. Parts are disjoint and cover the region, unless they are grown. They are numbered in row-major order.
-//! 2. No part is empty; the last ones along each dimension may be smaller than the others, and so may the first ones
+//! 2. No part is empty. The last parts along each dimension may be smaller than the others, and so may the first parts
 //!    of a cut on lines.
-//! 3. The borders of a cut on lines depend on shapes and sizes, never on addresses or types of elements: so arrays of
-//!    one shape that are cut in the same way have the same parts, on every machine and in every run.
+//! 3. The borders of a cut on lines depend on shapes and sizes, never on addresses or element types. So arrays of the
+//!    same shape that are cut in the same way have the same parts, on every machine and in every run.
 
 use crate::region::{Block, MAX_DIMS};
 use std::ops::Range;
 
-/// The number of elements that are whole cache lines of 64 bytes, whatever the size of an element.
+/// A number of elements that make up whole cache lines of 64 bytes, whatever the size of an element.
 const LINE: usize = 64;
 
 /// A region cut into parts.
@@ -21,9 +21,9 @@ const LINE: usize = 64;
 #[doc(hidden)]
 pub struct Cut {
     region: Block,
-    /// The extents of all parts except the first and the last ones.
+    /// The extents of all parts except the first and last along each dimension.
     size: [usize; MAX_DIMS],
-    /// The elements that the first parts lack.
+    /// The number of elements by which the first parts are smaller, along each dimension.
     lack: [usize; MAX_DIMS],
     /// The number of parts along each dimension.
     counts: [usize; MAX_DIMS],
@@ -31,7 +31,7 @@ pub struct Cut {
     halo: Option<Halo>,
 }
 
-/// How far parts extend beyond their borders, before and after along each dimension.
+/// How far parts extend beyond their borders along each dimension, before and after the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Halo {
@@ -40,7 +40,7 @@ pub struct Halo {
 }
 
 impl Cut {
-    /// Cuts into parts of this size, one number per dimension; further dimensions stay whole.
+    /// Cuts a region into parts of this size, given by one number per dimension; further dimensions are not cut.
     #[track_caller]
     pub(super) fn new(region: Block, size: &[usize]) -> Self {
         assert!(!size.contains(&0), "cannot cut {region:?} into blocks of {size:?}: try sizes of 1 or more");
@@ -59,14 +59,14 @@ impl Cut {
         Self { region, size, lack, counts, len, halo: None }
     }
 
-    /// The same cut with borders at the beginnings of cache lines, in a data object of this shape whose first element
+    /// Returns the same cut with borders aligned to cache lines, for a data object of this shape whose first element
     /// begins a line.
     ///
-    /// If indices are `stride` elements apart, every `LINE / gcd(LINE, stride)`-th begins a line. Along the innermost
-    /// dimension that is cut, the size is rounded up to a multiple of that, and counted from the data object's first
-    /// index; if that leaves one part, the next dimension is treated in the same way. Further out nothing has to
-    /// change: if rows are whole lines, any row may be the first of a part; and if not, no cut puts the borders
-    /// inside them on lines.
+    /// If indices are `stride` elements apart, every `LINE / gcd(LINE, stride)`-th index begins a line. Along the
+    /// innermost dimension that is cut, the size is rounded up to a multiple of that number, and parts are counted from
+    /// the data object's first index. If only one part is left, the next dimension is treated in the same way.
+    /// Dimensions further out need no change: if rows are whole lines, any row may be the first of a part; if they are
+    /// not, no cut can align the borders inside them.
     pub(super) fn on_lines(mut self, shape: &[usize; MAX_DIMS]) -> Self {
         let mut stride: usize = 1;
         for d in (0..MAX_DIMS).rev() {
@@ -84,7 +84,7 @@ impl Cut {
         self
     }
 
-    /// The region that is cut.
+    /// Returns the region that is cut.
     pub(super) fn region(&self) -> &Block {
         &self.region
     }
@@ -120,8 +120,8 @@ impl Cut {
         }
     }
 
-    /// Like [`Self::part`], in place for a block that is some part of this cut: if one dimension is cut, two numbers
-    /// change, and nothing is copied.
+    /// Like [`Self::part`], but changes in place a block that is an arbitrary part of this cut. If only one dimension
+    /// is cut, two numbers change, and nothing is copied.
     #[inline]
     pub(super) fn place(&self, index: usize, shape: &[usize; MAX_DIMS], block: &mut Block) {
         if self.counts[0] == self.len && self.halo.is_none() {
@@ -139,7 +139,8 @@ impl Cut {
         begin.max(lo)..begin.saturating_add(self.size[d]).min(hi)
     }
 
-    /// Like [`Self::part`] without its halo, for any block inside the region, if several dimensions are cut.
+    /// Like [`Self::part`], but without the halo, and only if several dimensions are cut; `block` may be any block
+    /// inside the region.
     fn tile(&self, index: usize, block: &mut Block) {
         let mut rest = index;
         for d in (1..MAX_DIMS).rev().filter(|d| self.counts[*d] > 1) {
@@ -149,14 +150,14 @@ impl Cut {
         block.set_range(0, self.along(0, rest));
     }
 
-    /// Returns the number of the part at this position along each dimension, if it exists.
+    /// Returns the index of the part at this position along each dimension, if it exists.
     #[inline]
     pub(super) fn index_of(&self, at: &[usize]) -> Option<usize> {
         let inside = at.iter().zip(&self.counts).all(|(at, count)| at < count);
         inside.then(|| at.iter().zip(&self.counts).fold(0, |index, (at, count)| index * count + at))
     }
 
-    /// The same parts, each with a halo.
+    /// Returns the same parts, each with a halo.
     pub(super) fn grown(self, by: Halo) -> Self {
         let halo = match self.halo {
             None => by,

@@ -1,7 +1,8 @@
-//! The accesses of a loop: those that differ from iteration to iteration, and those that are the same in all.
+//! The accesses of a loop, some of which differ from iteration to iteration while others are the same in all
+//! iterations.
 //!
-//! A loop is not a task: each iteration is one, with its own accesses ([`LoopAccesses::one`]), which are checked,
-//! recorded and stored like those of any other task. So a loop cannot mean anything except its iterations submitted
+//! A loop is not a task. Each iteration is a task with its own accesses ([`LoopAccesses::one`]), which are checked,
+//! recorded and stored like the accesses of any other task. So a loop always means the same as its iterations submitted
 //! one after the other.
 
 use super::access::{
@@ -33,7 +34,7 @@ use std::slice::IterMut;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Each<A> {
-    /// The access to all of the region that is cut.
+    /// The access to the whole region that is cut.
     whole: A,
     cut: Cut,
 }
@@ -46,10 +47,11 @@ impl<A> Each<A> {
 
 impl<A> Sealed for Each<A> {}
 
-/// The accesses of a loop's iterations: accesses to the parts of partitions ([`Each`]), single accesses and lists of
-/// them, which are the same in each iteration, ranges of numbers, or a tuple of up to twelve of these, or of tuples.
+/// The accesses of a loop's iterations. These can be accesses to the parts of partitions ([`Each`]); single accesses
+/// and lists of accesses, which are the same in each iteration; ranges of numbers; or a tuple of up to twelve of these,
+/// or of tuples.
 ///
-/// The body gets views like a task's body. For a range, it gets a number: for `0..`, the iteration's index.
+/// The body gets views as a task's body does. For a range, it gets a number; for `0..`, that is the iteration's index.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -78,7 +80,7 @@ pub trait LoopAccesses: Sealed {
     where
         Self: 'l;
 
-    /// Checks what holds for the regions of all iterations at once.
+    /// Checks the properties that the regions of all iterations share.
     #[doc(hidden)]
     fn check(&self, runtime: u64) -> Result<(), SubmitError>;
 
@@ -87,8 +89,8 @@ pub trait LoopAccesses: Sealed {
     #[doc(hidden)]
     fn lengths(&self, visit: &mut dyn FnMut(usize, &dyn Fn() -> String));
 
-    /// Whether each task has to be entered separately, because some accesses are for its children, or may yield a
-    /// failure.
+    /// Returns whether each task has to be entered separately, because some accesses are for its children or may yield
+    /// a failure.
     #[doc(hidden)]
     fn are_entered_alone(&self) -> bool;
 
@@ -96,8 +98,8 @@ pub trait LoopAccesses: Sealed {
     #[doc(hidden)]
     fn one(&self, index: usize) -> Self::One<'_>;
 
-    /// Changes the regions of any iteration, one block each, into those of this iteration. Calls no user code. Must
-    /// only be called for accesses whose number is known.
+    /// Changes the regions of an arbitrary iteration, one block for each, into the regions of this iteration. Calls no
+    /// user code. Must be called only for accesses whose number is known.
     #[doc(hidden)]
     fn place(&self, index: usize, blocks: &mut IterMut<'_, Block>);
 }
@@ -107,13 +109,13 @@ pub trait PartSpec: AccessSpec + Sized {
     #[doc(hidden)]
     #[must_use]
     fn part(&self, cut: &Cut, index: usize) -> Self;
-    /// Changes the block of some part of the region into the block of this part.
+    /// Changes the block of an arbitrary part of the region into the block of this part.
     #[doc(hidden)]
     fn place(&self, cut: &Cut, index: usize, block: &mut Block);
     /// Describes the region.
     #[doc(hidden)]
     fn describe(&self) -> String;
-    /// Whether parts have to be checked separately, because a check of the region does not cover its parts.
+    /// Whether parts have to be checked separately, because a check of the whole region does not cover them.
     #[doc(hidden)]
     const CHECKED_BY_PART: bool = false;
 }
@@ -275,7 +277,7 @@ impl<P: AccessSpec> LoopAccesses for Vec<P> {
     }
 }
 
-/// The number of an iteration in a range.
+/// The number that an iteration gets from a range.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Numbered(usize);

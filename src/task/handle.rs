@@ -29,7 +29,8 @@ use std::sync::{Arc, Weak};
 /// ```
 pub struct Data<T, S: Shape = Ix1> {
     pub(crate) cell: Arc<DataCell>,
-    /// The users' share. Its drop notifies the owner; the cell's own count cannot, since the runtime has a share too.
+    /// The reference count of the user's handles. Dropping the last handle notifies the owner. The reference count of
+    /// the cell cannot do this, because the runtime holds the cell too.
     handle: Arc<Handle>,
     element: PhantomData<fn() -> (T, S)>,
 }
@@ -39,11 +40,11 @@ pub(crate) trait Owner: Send + Sync {
     fn release(&self, cell: ReleasedCell);
 }
 
-/// A data object without handles.
+/// A data object whose handles are all gone.
 #[derive(Debug)]
 pub(crate) struct ReleasedCell(pub(crate) Arc<DataCell>);
 
-/// The shared part of all handles of one data object of any kind.
+/// The part that all handles of a data object share, whatever its kind.
 pub(super) struct Handle {
     cell: Arc<DataCell>,
     owner: Weak<dyn Owner>,
@@ -91,7 +92,7 @@ impl<T: Element, S: Shape> Data<T, S> {
         Self { handle: Handle::new(&cell, owner), cell, element: PhantomData }
     }
 
-    /// Returns the handle of a data object that another owner releases.
+    /// Returns a handle of a data object that something other than its handles releases.
     pub(crate) fn unowned(cell: Arc<DataCell>) -> Self {
         struct Nobody;
         impl Owner for Nobody {
@@ -123,13 +124,14 @@ impl<T: Element, S: Shape> Data<T, S> {
         self.len() == 0
     }
 
-    /// Returns all of it as a region.
+    /// Returns the whole data object as a region.
     pub fn all(&self) -> Region<'_, T, S> {
         Region::new(self, self.cell.datum.whole())
     }
 
-    /// Returns a box of it: an index or a range per dimension, as a tuple. Open ends are those of the data object;
-    /// bounds are checked at submission. A dimension with a single index remains, with an extent of 1.
+    /// Returns a box of the data object, given by a tuple with an index or a range per dimension. Open-ended ranges
+    /// extend to the ends of the data object; bounds are checked at submission. A dimension with a single index is
+    /// kept, with an extent of 1.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -144,64 +146,64 @@ impl<T: Element, S: Shape> Data<T, S> {
         Region::new(self, ranges.block(self.cell.datum.shape()))
     }
 
-    /// Reads all of it.
+    /// Reads the whole data object.
     pub fn input(&self) -> Input<'_, T, S> {
         self.all().input()
     }
 
-    /// Overwrites all of it.
+    /// Overwrites the whole data object.
     pub fn output(&self) -> Output<'_, T, S> {
         self.all().output()
     }
 
-    /// Reads and writes all of it.
+    /// Reads and writes the whole data object.
     pub fn inout(&self) -> Inout<'_, T, S> {
         self.all().inout()
     }
 
-    /// Reads all of it, or gets the failure that left it without a value. See [`Region::outcome`].
+    /// Reads the whole data object, or gets the failure that left it without a value. See [`Region::outcome`].
     pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
         self.all().outcome()
     }
 
-    /// Comes after the tasks that write any of it, without a view of it.
+    /// Comes after the tasks that write any part of the data object, but gets no view of it.
     pub fn after(&self) -> After<'_, T, S> {
         self.all().after()
     }
 
-    /// Lets the task's children read it. See [`Region::weak_input`].
+    /// Lets the task's children read the data object. See [`Region::weak_input`].
     pub fn weak_input(&self) -> WeakInput<'_, T, S> {
         self.all().weak_input()
     }
 
-    /// Lets the task's children read and write it. See [`Region::weak_inout`].
+    /// Lets the task's children read and write the data object. See [`Region::weak_inout`].
     pub fn weak_inout(&self) -> WeakInout<'_, T, S> {
         self.all().weak_inout()
     }
 
-    /// Updates all of it, in any order with other commutative tasks, one at a time.
+    /// Updates the whole data object, in any order with other commutative tasks, one at a time.
     pub fn commutative(&self) -> Commutative<'_, T, S> {
         self.all().commutative()
     }
 
-    /// Updates elements of it atomically, together with other concurrent tasks.
+    /// Updates elements of the data object atomically, together with other concurrent tasks.
     pub fn concurrent(&self) -> Concurrent<'_, T, S> {
         self.all().concurrent()
     }
 
-    /// Contributes to all of it by an associative operation.
+    /// Contributes to the whole data object, using an associative operation.
     pub fn reduction<R>(&self, reducer: R) -> Reducing<'_, T, S, R> {
         self.all().reduction(reducer)
     }
 
-    /// Adds to all of it by an associative and commutative operation. See [`Region::accumulate`].
+    /// Adds to the whole data object, using an associative and commutative operation. See [`Region::accumulate`].
     pub fn accumulate<R>(&self, reducer: R) -> Accumulating<'_, T, S, R> {
         self.all().accumulate(reducer)
     }
 }
 
 impl<T: Element> Data<T, Ix1> {
-    /// Returns a part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
+    /// Returns a part of a one-dimensional data object, given by an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
         self.block((range,))
     }

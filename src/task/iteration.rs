@@ -4,11 +4,11 @@ use crate::sched::{Neighbour, Place};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The indices `0..len` of tasks that recur instance by instance, for instance the zones of a mesh in every time
-/// step.
+/// The indices `0..len` of tasks that recur in every instance. For example, an index is a zone of a mesh, and an
+/// instance is a time step.
 ///
-/// Work distributions (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) map the indices to
-/// units; a task's place is set with [`TaskBuilder::at`](crate::TaskBuilder::at). Made by
+/// Work distributions (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) map the indices to units;
+/// [`TaskBuilder::at`](crate::TaskBuilder::at) assigns an index to a task. Made by
 /// [`Runtime::iteration_space`](crate::Runtime::iteration_space).
 ///
 /// ```
@@ -61,9 +61,9 @@ impl IterationSpace {
         }
     }
 
-    /// Declares which indices every index exchanges data with, for the schedulers `adjacency` and `certified`; all
-    /// pairs exchange the same amount. Naming a pair once is enough. The first call of this or of
-    /// [`with_exchange`](Self::with_exchange) wins.
+    /// Declares with which indices each index exchanges data, for the schedulers `adjacency` and `certified`; all pairs
+    /// exchange the same amount. Each pair need be named only once. If this method and
+    /// [`with_exchange`](Self::with_exchange) are both called, or one of them repeatedly, the first call wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -75,7 +75,7 @@ impl IterationSpace {
     /// ```
     ///
     /// # Panics
-    /// If the number of lists is not the number of indices, or a list names an index that does not exist.
+    /// Panics if the number of lists is not the number of indices, or a list names an index that does not exist.
     #[must_use]
     #[track_caller]
     pub fn with_neighbours(self, neighbours: Vec<Vec<usize>>) -> Self {
@@ -87,9 +87,10 @@ impl IterationSpace {
         self.with_exchange(neighbours.into_iter().map(alike).collect())
     }
 
-    /// Declares which indices every index exchanges data with, and how many bytes per instance: pairs whose copies
-    /// would take longest are kept in one memory first. Naming a pair at one of its ends is enough; at both, the
-    /// larger number counts. An index that is named twice in one list, as for two faces, counts as two copies.
+    /// Declares with which indices each index exchanges data, and how many bytes per instance. Schedulers give priority
+    /// to keeping the pairs whose copies would take longest in one memory. A pair need be named only at one of its
+    /// ends; if it is named at both, the larger number counts. An index that is named twice in one list, for example
+    /// because of two shared faces, counts as two copies.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -103,7 +104,7 @@ impl IterationSpace {
     /// ```
     ///
     /// # Panics
-    /// If the number of lists is not the number of indices, or a list names an index that does not exist.
+    /// Panics if the number of lists is not the number of indices, or a list names an index that does not exist.
     #[must_use]
     #[track_caller]
     pub fn with_exchange(self, neighbours: Vec<Vec<Neighbour>>) -> Self {
@@ -115,7 +116,7 @@ impl IterationSpace {
         self
     }
 
-    /// Returns the indices that every index exchanges data with, if they were declared.
+    /// Returns, for each index, the indices that it exchanges data with; `None` if they were not declared.
     pub fn neighbours(&self) -> Option<&[Vec<Neighbour>]> {
         self.inner.neighbours.get().map(|neighbours| &**neighbours)
     }
@@ -150,7 +151,7 @@ impl IterationSpace {
         &self.inner.weights
     }
 
-    /// Returns an index of the instance that was begun last.
+    /// Returns the place of an index in the most recently begun instance.
     pub(crate) fn place(&self, index: usize) -> Place {
         Place {
             space: self.id(),

@@ -1,11 +1,11 @@
-//! The vocabulary of submission: handles of data, regions of them, partitions into regions, accesses, and iteration
-//! spaces.
+//! The vocabulary of submission: handles of data, regions of data objects, partitions into regions, accesses, and
+//! iteration spaces.
 //!
-//! Nothing here is asynchronous or locked. A handle is a name for a data object, a region a box in it, an access a
-//! region with a mode; the types make sure that a body gets exactly what was declared.
+//! Nothing in this module is asynchronous or locked. A handle names a data object, a region is a box in a data object,
+//! and an access is a region with a mode; the types ensure that a body gets exactly what was declared.
 //!
-//! One set of rules for dependences, poison, priorities, placement, statistics and the conflict detector holds for
-//! accesses to all of these. All arrays can have replicas on devices.
+//! Accesses to all of the following objects obey the same rules for dependences, poison, priorities, placement,
+//! statistics and the conflict detector. All arrays can have replicas on devices.
 //!
 //! | object | region | memory | created by |
 //! | --- | --- | --- | --- |
@@ -37,7 +37,8 @@ mod value;
 
 pub use access::AccessSpec;
 pub(crate) use access::Recorded;
-// Types of declared accesses, which inference finds and no program names; so are all hidden types below.
+// Types of declared accesses, which type inference finds but no program names. The same holds for all hidden types
+// below.
 #[doc(hidden)]
 pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing, WeakInout, WeakInput};
 pub use accesses::Accesses;

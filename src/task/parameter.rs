@@ -12,7 +12,7 @@ use std::fmt;
 use std::slice::IterMut;
 use std::sync::Arc;
 
-/// A value that the tasks of a recording read, and that may change between replays.
+/// A value that the tasks of a recording read and that the program may change between replays.
 ///
 /// Made by [`Recorder::parameter`](crate::Recorder::parameter), changed by [`Recording::set`](crate::Recording::set).
 ///
@@ -37,7 +37,7 @@ pub struct Parameter<T> {
     pub(crate) setting: Arc<Setting<T>>,
 }
 
-/// A parameter that a recorded task reads, made by [`Parameter::input`]. The body gets `&T`, and so does one for
+/// A parameter that a recorded task reads, made by [`Parameter::input`]. Bodies get `&T`, including bodies for
 /// accelerators.
 ///
 /// ```
@@ -58,8 +58,8 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         Self { setting: Arc::new(Setting::new(name, recording, value)) }
     }
 
-    /// Returns an access that reads it: in a recording, the value that each replay is given; in any other task, the
-    /// present value.
+    /// Returns an access that reads the parameter. In a recording, a task reads the value given to each replay; any
+    /// other task reads the current value.
     pub fn input(&self) -> ParameterInput<'_, T> {
         ParameterInput(self)
     }

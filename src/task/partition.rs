@@ -1,10 +1,10 @@
 //! Partitions: a region cut into disjoint parts.
 //!
-//! A partition is a rule, not a list: it has the size of a few boxes, whatever the number of parts, and makes a
-//! region when one is requested. These are ordinary regions; only loops know of partitions ([`super::each`]).
+//! A partition is a rule, not a list: it takes up as much memory as a few boxes, whatever the number of parts, and
+//! creates each region on request. Its parts are ordinary regions; only loops know about partitions ([`super::each`]).
 //!
-//! *Grown* parts overlap their neighbours. A loop that wrote them would write the same elements in several
-//! iterations, one after the other; so [`Grown`] has no accesses that write.
+//! *Grown* parts overlap their neighbours. If a loop wrote grown parts, several iterations would write the same
+//! elements and would therefore run one after the other, so [`Grown`] offers no write accesses.
 
 use super::cut::Cut;
 use super::each::Each;
@@ -19,10 +19,10 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
 
-/// A region cut into disjoint parts, in row-major order; the last ones along each dimension may be smaller.
+/// A region cut into disjoint parts, in row-major order. The last part along each dimension may be smaller.
 ///
-/// Made by [`Data::blocks`], [`Data::tiles`] and [`Data::rows`], and by the same methods of [`Region`]. Iterating
-/// over it yields regions; [`Runtime::for_each`](crate::Runtime::for_each) submits a task for each.
+/// Made by [`Data::blocks`], [`Data::tiles`] and [`Data::rows`], and by the same methods of [`Region`]. Iterating over
+/// a partition yields regions; [`Runtime::for_each`](crate::Runtime::for_each) submits a task for each part.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -74,7 +74,7 @@ pub struct Parts<'d, T, S: Shape = Ix1> {
     indices: Range<usize>,
 }
 
-/// The index of a part: its number in row-major order, or an array with its position along each dimension.
+/// The index of a part: its row-major index, or an array with its position along each dimension.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -128,16 +128,17 @@ macro_rules! parts {
                 self.cut.counts()[..S::NDIM.unwrap_or(1)].to_vec()
             }
 
-            /// Returns the part with this number, or at this position along each dimension (`[i, j]`), if it exists.
+            /// Returns the part with this row-major index, or at this position along each dimension (`[i, j]`), if it
+            /// exists.
             #[inline]
             pub fn get(&self, index: impl PartIndex<S>) -> Option<Region<'d, T, S>> {
                 index.number(&self.cut).map(|index| self.at(index))
             }
 
-            /// Like [`get`](Self::get), for a part that exists.
+            /// Like [`get`](Self::get), but panics if the part does not exist.
             ///
             /// # Panics
-            /// If there is no such part.
+            /// Panics if there is no such part.
             #[inline]
             #[track_caller]
             pub fn part(&self, index: impl PartIndex<S>) -> Region<'d, T, S> {
@@ -157,7 +158,7 @@ macro_rules! parts {
                 Parts { data: self.data, cut: self.cut, indices: 0..self.len() }
             }
 
-            /// `in`: each iteration of a loop reads its part.
+            /// `in`: each iteration of a loop reads its own part.
             pub fn input(self) -> Each<Input<'d, T, S>> {
                 self.each(Region::input)
             }
@@ -238,7 +239,7 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
         Self { data: region.data, cut: Cut::new(region.block, size) }
     }
 
-    /// Returns a function from a part's number to its first index.
+    /// Returns a function that maps the index of a part to the part's first element index.
     pub(crate) fn corners(&self) -> impl Fn(usize) -> S + Send + Sync + 'static + use<T, S> {
         let (cut, shape) = (self.cut, *self.data.cell.datum.shape());
         move |number| {
@@ -249,30 +250,30 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
         }
     }
 
-    /// The same parts for reading only, with no halo yet.
+    /// Returns the same parts for reading only, without halos.
     pub(super) fn plain(self) -> Grown<'d, T, S> {
         Grown { data: self.data, cut: self.cut }
     }
 
-    /// Returns the parts with halos of these widths, clipped at the data object's border. Such parts overlap, so
-    /// loops can only read them.
+    /// Returns the parts with halos of these widths, clipped at the borders of the data object. Parts with halos
+    /// overlap, so loops can only read them.
     pub fn grow(self, widths: impl Widths<S>) -> Grown<'d, T, S> {
         Grown { data: self.data, cut: self.cut.grown(widths.halo()) }
     }
 
-    /// Returns the same partition with borders at the beginnings of cache lines, so that units which write
-    /// neighbouring parts at the same time do not compete for a line (false sharing).
+    /// Returns the same partition with all borders aligned to cache lines, so that units writing neighbouring parts at
+    /// the same time do not compete for a line (false sharing).
     ///
-    /// Along the innermost dimension that is cut, sizes are rounded up until parts are whole lines whatever the type
-    /// of the elements: to multiples of 64 elements, or of as many rows as together have a multiple of 64. They are
-    /// counted from the beginning of the data object, so the first part of a region that begins elsewhere is shorter.
-    /// A region that is no larger than such a part stays whole. Nothing depends on types or on addresses: arrays of
-    /// one shape that are cut in the same way have the same parts, as a loop over several of them needs; regions that
-    /// begin at different indices may not.
+    /// Along the innermost dimension that is cut, sizes are rounded up so that parts consist of whole lines for every
+    /// element type: to a multiple of 64 elements, or to a number of rows that together have a multiple of 64 elements.
+    /// Parts are counted from the beginning of the data object, so the first part of a region that begins elsewhere is
+    /// shorter. A region that is no larger than one such part is not cut. The result depends neither on types nor on
+    /// addresses, so arrays of the same shape that are cut in the same way have the same parts, as a loop over several
+    /// arrays requires. Regions that begin at different indices may have different parts.
     ///
-    /// Arrays made by [`Runtime::zeros`](crate::Runtime::zeros) begin at a line. A vector that was given to
-    /// [`Runtime::data`](crate::Runtime::data) begins where its allocator has put it, and all borders are off by the
-    /// same distance. Borders inside rows are not on lines unless rows are whole lines themselves.
+    /// Arrays made by [`Runtime::zeros`](crate::Runtime::zeros) begin at a line. A vector that was passed to
+    /// [`Runtime::data`](crate::Runtime::data) begins wherever its allocator put it, so all borders are off by the same
+    /// distance. Borders inside rows are aligned only if each row consists of whole lines.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -317,12 +318,12 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
         self.each(Region::concurrent)
     }
 
-    /// `reduction`: each iteration of a loop contributes to its part by an associative operation.
+    /// `reduction`: each iteration of a loop contributes to its part, using an associative operation.
     pub fn reduction<R>(self, reducer: R) -> Each<Reducing<'d, T, S, R>> {
         self.each(|region| region.reduction(reducer))
     }
 
-    /// `accumulate`: each iteration of a loop adds to its part by an operation. See [`Region::accumulate`].
+    /// `accumulate`: each iteration of a loop adds to its part, using an operation. See [`Region::accumulate`].
     pub fn accumulate<R>(self, reducer: R) -> Each<Accumulating<'d, T, S, R>> {
         self.each(|region| region.accumulate(reducer))
     }
@@ -332,7 +333,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// Cuts the region into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
     ///
     /// # Panics
-    /// If a size is 0.
+    /// Panics if a size is 0.
     #[track_caller]
     pub fn tiles(self, size: impl IntoDimension<Dim = S>) -> Partition<'d, T, S> {
         Partition::new(self, size.into_dimension().slice())
@@ -341,7 +342,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// Cuts the region along its first dimension only, into blocks of this number of rows. See [`Partition`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if `rows` is 0.
     #[track_caller]
     pub fn rows(self, rows: usize) -> Partition<'d, T, S> {
         Partition::new(self, &[rows])
@@ -352,7 +353,7 @@ impl<'d, T: Element> Region<'d, T, Ix1> {
     /// Cuts the region into blocks of this number of elements. See [`Partition`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if `size` is 0.
     #[track_caller]
     pub fn blocks(self, size: usize) -> Partition<'d, T, Ix1> {
         Partition::new(self, &[size])
@@ -360,19 +361,21 @@ impl<'d, T: Element> Region<'d, T, Ix1> {
 }
 
 impl<T: Element, S: Shape> Data<T, S> {
-    /// Cuts all of it into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
+    /// Cuts the whole data object into boxes of this size: a number per dimension, as ndarray takes shapes. See
+    /// [`Partition`].
     ///
     /// # Panics
-    /// If a size is 0.
+    /// Panics if a size is 0.
     #[track_caller]
     pub fn tiles(&self, size: impl IntoDimension<Dim = S>) -> Partition<'_, T, S> {
         self.all().tiles(size)
     }
 
-    /// Cuts all of it along its first dimension only, into blocks of this number of rows. See [`Partition`].
+    /// Cuts the whole data object along its first dimension only, into blocks of this number of rows. See
+    /// [`Partition`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if `rows` is 0.
     #[track_caller]
     pub fn rows(&self, rows: usize) -> Partition<'_, T, S> {
         self.all().rows(rows)
@@ -380,7 +383,7 @@ impl<T: Element, S: Shape> Data<T, S> {
 }
 
 impl<T: Element> Data<T, Ix1> {
-    /// Cuts all of it into blocks of this number of elements. See [`Partition`].
+    /// Cuts the whole data object into blocks of this number of elements. See [`Partition`].
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -392,7 +395,7 @@ impl<T: Element> Data<T, Ix1> {
     /// ```
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if `size` is 0.
     #[track_caller]
     pub fn blocks(&self, size: usize) -> Partition<'_, T, Ix1> {
         self.all().blocks(size)

@@ -9,7 +9,8 @@ use crate::sealed::Sealed;
 use ndarray::{Ix1, Ix2, Ix3, Ix4};
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// Indices along one dimension: a single index, or any range of `usize`. Open ends are those of the data object.
+/// Indices along one dimension: a single index, or any range of `usize`. Open-ended ranges extend to the ends of the
+/// data object.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -56,7 +57,8 @@ impl IndexRange for (Bound<usize>, Bound<usize>) {
     }
 }
 
-/// Open ends are those of the data object; a range that begins after its end remains out of bounds.
+/// Replaces open ends by the ends of the data object. A range that begins after the end of the data object remains out
+/// of bounds.
 #[inline]
 fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
@@ -72,8 +74,8 @@ fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
     start..end
 }
 
-/// The argument of [`Data::block`](super::Data::block): a tuple with one [`IndexRange`] per dimension, in any mix. In
-/// one dimension it need not be a tuple.
+/// The argument of [`Data::block`](super::Data::block): a tuple with one [`IndexRange`] of any kind per dimension. In
+/// one dimension, it need not be a tuple.
 ///
 /// ```
 /// use thalweg::prelude::*;

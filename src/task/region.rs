@@ -10,10 +10,10 @@ use ndarray::Ix1;
 use std::fmt;
 use std::ops::Range;
 
-/// A region of a data object, to be declared as an access of a task, or read. It borrows the data object's handle.
+/// A region of a data object. It can be declared as an access of a task, or read. It borrows the data object's handle.
 ///
-/// A task with a region without elements is ordered only with the end of the data object, which is taken or released
-/// after the task.
+/// An access to an empty region orders the task only with the end of the data object, which is taken or released after
+/// the task.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -65,8 +65,8 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         Inout(self)
     }
 
-    /// `after`: the task is ordered as if it read the region, but does not read it. It gets `()` for a view, nothing
-    /// is copied for it, and it runs even if the task that should have written the region has failed.
+    /// `after`: the task is ordered as if it read the region, but does not read it. It gets `()` instead of a view,
+    /// nothing is copied for it, and it runs even if the task that should have written the region has failed.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -82,10 +82,11 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         After(self)
     }
 
-    /// `outcome`: the task is ordered as if it read the region, and runs even if the task that should have written
-    /// the region has failed. Its body gets a `Result`: a view of the region, or the
-    /// [`TaskFailure`](crate::error::TaskFailure) because of which a reader would have been skipped. If only a part
-    /// of the region is poisoned, the result is that failure; if there are several failures, it is one of them.
+    /// `outcome`: the task is ordered as if it read the region, and runs even if the task that should have written the
+    /// region has failed. Its body gets a `Result`: either a view of the region, or the
+    /// [`TaskFailure`](crate::error::TaskFailure) that would have caused an ordinary reader to be skipped. The body
+    /// gets the failure even if only a part of the region is poisoned; if there are several failures, it gets one of
+    /// them.
     ///
     /// Poison ends at such a task: the regions that the task writes are good, unless the task itself fails.
     ///
@@ -110,57 +111,57 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Such a task has bodies only for CPU units and emulated devices, and is not recorded. Its children cannot
-    /// access the region, as with [`after`](Self::after).
+    /// A task with such an access has bodies only for CPU units and emulated devices, and cannot be recorded. Its
+    /// children cannot access the region, as with [`after`](Self::after).
     pub fn outcome(self) -> Outcome<Input<'d, T, S>> {
         Outcome(self.input())
     }
 
     /// Weak `in`: the task's children may read the region ([`Context::task`](crate::Context::task)); the task itself
-    /// does not wait and gets `()` for a view.
+    /// does not wait, and gets `()` instead of a view.
     pub fn weak_input(self) -> WeakInput<'d, T, S> {
         WeakInput(self)
     }
 
     /// Weak `inout`: the task's children may read and write the region ([`Context::task`](crate::Context::task)); the
-    /// task itself does not wait, holds nothing and gets `()` for a view.
+    /// task itself does not wait, does not hold the region, and gets `()` instead of a view.
     ///
-    /// Later tasks wait only for those children that access the same elements. If no child writes the region, its
-    /// value remains. (This is also OmpSs-2's `weakout`.)
+    /// Later tasks wait only for the children that access the same elements. If no child writes the region, it keeps
+    /// its value. (This access also covers OmpSs-2's `weakout`.)
     pub fn weak_inout(self) -> WeakInout<'d, T, S> {
         WeakInout(self)
     }
 
-    /// `commutative`: like `inout`, in any order with other commutative tasks, one at a time.
+    /// `commutative`: like `inout`, but the task runs in any order with other commutative tasks, one at a time.
     pub fn commutative(self) -> Commutative<'d, T, S> {
         Commutative(self)
     }
 
-    /// `concurrent`: the task updates single elements atomically, while other concurrent tasks do too.
+    /// `concurrent`: the task updates single elements atomically, while other concurrent tasks do the same.
     ///
-    /// Such tasks run on CPU units, and the region must be contiguous in memory.
+    /// Tasks with a `concurrent` access run on CPU units, and the region must be contiguous in memory.
     pub fn concurrent(self) -> Concurrent<'d, T, S> {
         Concurrent(self)
     }
 
     /// `reduction`: the body gets a private replica that starts at the operation's identity. The runtime combines the
-    /// replicas with the region's value before the next other access: in the order of submission, or in any order if
+    /// replicas with the region's value before the next access of another kind: in submission order, or in any order if
     /// the operation allows it ([`Reducer::in_any_order`](crate::memory::Reducer::in_any_order)).
     ///
-    /// In the order of submission, a task that is early keeps its replica until its turn has come.
+    /// When replicas are combined in submission order, a task that finishes early keeps its replica until its turn.
     pub fn reduction<R>(self, reducer: R) -> Reducing<'d, T, S, R> {
         Reducing(self, reducer)
     }
 
-    /// `accumulate`: like [`reduction`](Self::reduction), for many tasks on large regions. The view contains what
-    /// other tasks have left in a private replica, and the body *adds* to it, element by element, by the operation.
-    /// It must not assign.
+    /// `accumulate`: like [`reduction`](Self::reduction), but for many tasks on large regions. The view contains what
+    /// other tasks have left in a private replica, and the body *adds* to the replica, element by element, using the
+    /// operation. The body must not assign.
     ///
-    /// A reduction fills a replica and combines it for each task. Here a replica is started, and combined, once for
-    /// each unit: tasks use it one after the other, and their accumulated contributions are combined when another
-    /// task uses the region. Which task adds to which replica depends on timing: the operation must yield the same
-    /// result in any order, or, as a sum of floating-point numbers, nearly the same. The replicas keep their memory
-    /// until the region is used.
+    /// A reduction initializes and combines a replica for each task. With `accumulate`, a replica is initialized and
+    /// combined once for each unit: tasks use it one after the other, and their accumulated contributions are combined
+    /// when another task uses the region. Which task adds to which replica depends on timing, so the operation must
+    /// yield the same result in any order or, as with a sum of floating-point numbers, nearly the same result. The
+    /// replicas keep their memory until the region is used.
     ///
     /// | | `reduction` | `accumulate` |
     /// | --- | --- | --- |
@@ -169,7 +170,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// | combined | once for each task, in order if the operation requires it | once for each unit, in any order |
     /// | a task that fails | its own contribution is lost | the group's contributions are lost |
     ///
-    /// In both cases a failure poisons the region's value.
+    /// In both cases, a failure poisons the value of the region.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -201,8 +202,8 @@ impl<T, S: Shape> fmt::Debug for Region<'_, T, S> {
     }
 }
 
-/// The argument of a request for a region: a [`Region`], or a [`Data`] for all of it; by reference, or a region by
-/// value.
+/// Types that name the region of a request: a [`Region`], by value or by reference, or a reference to a [`Data`], which
+/// means all of it.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -235,7 +236,7 @@ impl<'d, T: Element, S: Shape> IntoRegion<'d, T, S> for &'d Data<T, S> {
     }
 }
 
-/// For references to regions, and to references to data objects.
+/// Covers references to regions, and references to references to data objects.
 impl<'d, T, S: Shape, R: IntoRegion<'d, T, S> + Copy> IntoRegion<'d, T, S> for &R {
     #[inline]
     fn into_region(self) -> Region<'d, T, S> {
@@ -243,7 +244,7 @@ impl<'d, T, S: Shape, R: IntoRegion<'d, T, S> + Copy> IntoRegion<'d, T, S> for &
     }
 }
 
-/// Cuts `0..len` into ranges of `size`; the last one may be shorter. For the parts of a data object, see
+/// Cuts `0..len` into ranges of length `size`; the last range may be shorter. To cut a data object into parts, see
 /// [`Data::blocks`].
 ///
 /// ```
@@ -252,7 +253,7 @@ impl<'d, T, S: Shape, R: IntoRegion<'d, T, S> + Copy> IntoRegion<'d, T, S> for &
 /// ```
 ///
 /// # Panics
-/// If `size` is 0.
+/// Panics if `size` is 0.
 #[track_caller]
 pub fn blocks(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     assert!(size > 0, "cannot cut 0..{len} into blocks of 0: try a size of 1 or more");

@@ -9,7 +9,7 @@ use crate::sealed::{Internal, Sealed};
 use crate::sync::Flow;
 use std::fmt;
 
-/// The task that writes a result, and the runtime that it was submitted to.
+/// The task that writes a result, and the ID of the runtime that the task was submitted to.
 struct Source<'p, R> {
     promise: &'p Promise<R>,
     runtime: u64,
@@ -121,7 +121,7 @@ accesses! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ResultOutcome => ReadOutcome<R>, Flow::Order, |promise| promise.read_outcome();
-    /// An earlier task that returns a result, and which the task comes after. Made by
+    /// An earlier task with a result, after which the task runs without using the result. Made by
     /// [`Pending::after`](crate::Pending::after).
     ///
     /// The body gets `()`.

@@ -5,8 +5,8 @@ use crate::memory::{DataCell, Element, Home, Shape};
 use crate::sealed::{Internal, Sealed};
 use std::sync::Arc;
 
-/// A data object that [`Runtime::take`](crate::Runtime::take) returns: an array, as a vector or ndarray's array, or a
-/// value.
+/// A data object that [`Runtime::take`](crate::Runtime::take) can return: an array (as a vector or an ndarray array) or
+/// a value.
 ///
 /// ```
 /// use thalweg::prelude::*;

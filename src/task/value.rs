@@ -1,8 +1,8 @@
-//! Handles of objects that are used as a whole: values of any type, and tokens, which have no content.
+//! Handles of objects that are always accessed as a whole: values of any type, and tokens, which have no content.
 //!
-//! Values are data objects of one element that never leaves host memory (`Residence`), so their tasks run on CPU
-//! units. Tokens have no memory, so their tasks run on any unit. On devices, tasks ordered by a token release their
-//! successors on other devices when they have ended, not when they have been issued.
+//! A value is a data object with one element that never leaves host memory (`Residence`), so tasks that access values
+//! run on CPU units. A token has no memory, so tasks that access tokens run on any unit. On devices, a task ordered by
+//! a token releases its successors on other devices when it has ended, not when it has been issued.
 
 use super::access::{AccessSpec, Recorded};
 use super::handle::{Handle, Kept, Owner};
@@ -22,10 +22,10 @@ use std::sync::{Arc, Weak};
 /// A value of any type that is registered with a runtime: a mesh, a sparse matrix, an open file. Clones are handles
 /// of the same value.
 ///
-/// Made by [`Runtime::value`](crate::Runtime::value), returned by [`Runtime::take`](crate::Runtime::take). Tasks
-/// access it as a whole: `&T` by [`input`](Self::input), `&mut T` by [`inout`](Self::inout) and
-/// [`commutative`](Self::commutative). It lives only in host memory, so its tasks run on CPU units; regions of arrays
-/// that they also access are copied to the host for them.
+/// Made by [`Runtime::value`](crate::Runtime::value), returned by [`Runtime::take`](crate::Runtime::take). Tasks access
+/// it as a whole: [`input`](Self::input) gives `&T`, while [`inout`](Self::inout) and
+/// [`commutative`](Self::commutative) give `&mut T`. The value lives only in host memory, so tasks that access it run
+/// on CPU units; array regions that these tasks also access are copied to the host for them.
 ///
 /// When the last handle is dropped, the value is dropped as soon as the tasks that use it are done. Its destructor
 /// runs once, inside an internal task; if it panics, the panic ends there.
@@ -45,15 +45,15 @@ use std::sync::{Arc, Weak};
 pub struct Value<T> {
     pub(crate) cell: Arc<DataCell>,
     handle: Arc<Handle>,
-    /// Invariant in the type: a value written by one handle is read by others.
+    /// Makes the handle invariant in `T`, because a value written through one handle is read through others.
     value: PhantomData<fn(T) -> T>,
 }
 
 /// An object that orders tasks and has no memory. It represents state that the runtime cannot see, such as a file, or
 /// the state of a device or a library.
 ///
-/// Made by [`Runtime::token`](crate::Runtime::token). It is accessed like a region, and bodies get `()` for it. Tasks
-/// that access it run on any unit.
+/// Made by [`Runtime::token`](crate::Runtime::token). A token is accessed like a region, and bodies get `()` for it.
+/// Tasks that access it can run on any unit.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -117,9 +117,9 @@ impl<T: Send + Sync + 'static> Value<T> {
         ValueAccess(self, PhantomData)
     }
 
-    /// `out`: the task gets `&mut T` and does not rely on its content, so it runs after a failure too. The value is
-    /// good again when the task has run. A task that changes nothing accepts the value as it is, like
-    /// [`Runtime::accept`] for regions.
+    /// `out`: the task gets `&mut T` but does not rely on the old content, so it runs even after a failure. Once the
+    /// task has run, the value is good again. A task that changes nothing accepts the value as it is, as
+    /// [`Runtime::accept`] does for regions.
     ///
     /// [`Runtime::accept`]: crate::Runtime::accept
     ///
@@ -147,15 +147,15 @@ impl<T: Send + Sync + 'static> Value<T> {
         ValueAccess(self, PhantomData)
     }
 
-    /// `concurrent`: the task gets `&T` concurrently with other such tasks, and changes only what can be changed
-    /// through it: an atomic, or data guarded by a lock. It comes after earlier tasks that read or update the value,
-    /// and before later ones.
+    /// `concurrent`: the task gets `&T` concurrently with other such tasks, and changes only data that a shared
+    /// reference can change, such as an atomic or data guarded by a lock. It comes after earlier tasks that read or
+    /// update the value, and before later ones.
     pub fn concurrent(&self) -> ValueAccess<'_, T, Shares> {
         ValueAccess(self, PhantomData)
     }
 
-    /// `after`: the task comes after the tasks that change the value, and gets `()`; it can run on any unit, and runs
-    /// even if they have failed.
+    /// `after`: the task comes after the tasks that change the value, and gets `()`. It can run on any unit, and runs
+    /// even if the earlier tasks have failed.
     pub fn after(&self) -> ValueAccess<'_, T, Follows> {
         ValueAccess(self, PhantomData)
     }
@@ -222,38 +222,39 @@ impl Token {
         self
     }
 
-    /// `in`: after all tasks that update it, concurrently with others that read it.
+    /// `in`: the task comes after all tasks that update the token, and may run concurrently with tasks that read it.
     pub fn input(&self) -> TokenAccess<'_, Reads> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `out`: after all tasks that use it, even if these have failed.
+    /// `out`: the task comes after all tasks that use the token, and runs even if they have failed.
     pub fn output(&self) -> TokenAccess<'_, Overwrites> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `inout`: after all tasks that use it, and before all later ones that do.
+    /// `inout`: the task comes after all earlier tasks that use the token, and before all later ones.
     pub fn inout(&self) -> TokenAccess<'_, Updates> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `commutative`: in any order with other commutative tasks, one at a time.
+    /// `commutative`: the task runs in any order with other commutative tasks, one at a time.
     pub fn commutative(&self) -> TokenAccess<'_, Commutes> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `concurrent`: concurrently with other such tasks, and with no others.
+    /// `concurrent`: the task may run concurrently with other `concurrent` tasks, but not with any other task that uses
+    /// the token.
     pub fn concurrent(&self) -> TokenAccess<'_, Shares> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `after`: like [`input`](Self::input), even if the tasks that it comes after have failed.
+    /// `after`: like [`input`](Self::input), but the task runs even if the tasks that it comes after have failed.
     pub fn after(&self) -> TokenAccess<'_, Follows> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `outcome`: like [`input`](Self::input), even if the tasks that it comes after have failed: the body gets
-    /// `Result<(), &TaskFailure>`.
+    /// `outcome`: like [`input`](Self::input), but the task runs even if the tasks that it comes after have failed. Its
+    /// body gets `Result<(), &TaskFailure>`.
     pub fn outcome(&self) -> Outcome<TokenAccess<'_, Reads>> {
         Outcome(self.input())
     }

@@ -1,7 +1,7 @@
-//! The choice of the cores of a runtime's units, and of whether threads are bound to them.
+//! Choice of the cores for a runtime's units, and of whether threads are bound to these cores.
 //!
-//! Calls of the program come first, then OpenMP's variables; [`CoresTaken::plan`] has the default. The table at
-//! [`Builder::pin_threads`] is the contract. Nothing here binds a thread.
+//! Calls of the program have precedence over OpenMP's variables; [`CoresTaken::plan`] determines the default. The table
+//! at [`Builder::pin_threads`] is the contract. Nothing in this module binds a thread.
 
 use super::super::Builder;
 use super::environment;
@@ -15,7 +15,7 @@ pub(super) struct Bound {
     pub(super) warnings: Vec<Warning>,
     /// The claim on the cores that threads are bound to.
     pub(super) cores: Option<CoresTaken>,
-    /// The cores that each unit's threads are bound to, if they are bound.
+    /// The cores that each unit's threads are bound to; `None` if threads are not bound.
     pub(super) bindings: Option<Vec<Vec<usize>>>,
 }
 
@@ -59,8 +59,8 @@ fn read(text: &str) -> Result<Where, crate::machine::PlacesError> {
     }
 }
 
-/// Returns whether `OMP_PROC_BIND` requests binding. A list has one value for each level of nesting; the first
-/// counts.
+/// Returns whether `OMP_PROC_BIND` requests binding. If the variable is a list, with one value for each nesting level,
+/// the first value counts.
 fn proc_bind(ignored: &mut Vec<Warning>) -> Option<bool> {
     let value = environment::text("OMP_PROC_BIND")?;
     match &*value.split(',').next()?.trim().to_ascii_lowercase() {

@@ -1,4 +1,5 @@
-//! The environment variables that a builder reads. A call of the program always overrides its variable.
+//! The environment variables that a builder reads. A builder call in the program always overrides the corresponding
+//! variable.
 //!
 //! [`binding`](super::binding) reads `OMP_PLACES` and `OMP_PROC_BIND`, and [`log`](crate::log) reads `THALWEG_LOG`.
 
@@ -8,14 +9,15 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The units of a runtime whose program names none.
+/// The variable with the units of a runtime whose program names none.
 pub(super) const UNITS: &str = "THALWEG_UNITS";
-/// The scheduler of a runtime whose program names none.
+/// The variable with the scheduler of a runtime whose program names none.
 pub(super) const SCHEDULER: &str = "THALWEG_SCHEDULER";
-/// Whether a runtime answers to signals, if its program does not choose.
+/// The variable that states whether a runtime answers signals, if its program does not choose.
 const EXPLAIN: &str = "THALWEG_EXPLAIN";
 
-/// Whether the variable `THALWEG_TRACE_ACCESSES` asks for accesses in traces: it is set, and not to 0.
+/// Returns whether the variable `THALWEG_TRACE_ACCESSES` requests accesses in traces, which it does if it is set to
+/// anything but 0.
 pub(super) fn trace_accesses() -> bool {
     text("THALWEG_TRACE_ACCESSES").is_some_and(|value| value != "0")
 }
@@ -35,10 +37,10 @@ pub(super) fn trace() -> Option<Order> {
     Some(Order { path, ..Order::default() })
 }
 
-/// Whether the variable requests answers to signals.
+/// Returns whether the variable requests answers to signals.
 ///
 /// # Errors
-/// If its value is neither 0 nor 1.
+/// Fails if the value is neither 0 nor 1.
 #[cfg_attr(not(all(unix, feature = "signals")), allow(dead_code, reason = "only warned of"))]
 pub(super) fn explain() -> Result<bool, BuildError> {
     match text(EXPLAIN).as_deref() {

@@ -1,4 +1,4 @@
-//! Building a runtime from its description: on this machine, or on a simulated one.
+//! Construction of a runtime from its description, on this machine or on a simulated machine.
 
 mod binding;
 mod environment;
@@ -15,9 +15,9 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// If the units or places cannot be read or do not fit each other, the scheduler does not exist, an argument or
-    /// an environment variable is out of its range, a machine to simulate lacks the units, or the system cannot start
-    /// a thread.
+    /// Fails if the units or places cannot be parsed or do not match each other, the scheduler does not exist, an
+    /// argument or an environment variable is out of range, the machine to simulate lacks the units, or the system
+    /// cannot start a thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let order = self.live_order()?;
         let mut runtime = self.build_silent()?;
@@ -25,7 +25,7 @@ impl Builder {
         Ok(runtime)
     }
 
-    /// Returns what the runtime is to show while it runs.
+    /// Returns the live displays that are requested for the runtime.
     fn live_order(&self) -> Result<LiveOrder, BuildError> {
         let from_environment = environment::explain()?;
         #[cfg(all(unix, feature = "signals"))]
@@ -44,7 +44,7 @@ impl Builder {
         Ok(LiveOrder { answers, progress })
     }
 
-    /// Starts a runtime that shows nothing of itself.
+    /// Starts a runtime without live displays.
     #[cfg_attr(not(feature = "sim"), allow(unused_mut, reason = "nothing is taken out of it then"))]
     fn build_silent(mut self) -> Result<Runtime, BuildError> {
         crate::log::check()?;

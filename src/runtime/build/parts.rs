@@ -1,4 +1,4 @@
-//! The parts of building that are the same for both drivers.
+//! The steps of building a runtime that are the same for both drivers.
 
 use super::super::{Builder, Runtime};
 use super::environment;
@@ -28,7 +28,7 @@ const WINDOW_PER_UNIT: usize = 512;
 const LEAST_WINDOW: usize = 1024;
 
 impl Builder {
-    /// Returns the scheduler, for this machine.
+    /// Returns the scheduler for this machine.
     pub(super) fn take_scheduler(&mut self, machine: &Machine, config: &UnitConfig) -> Result<Scheduler, BuildError> {
         let from_environment = || environment::text(environment::SCHEDULER);
         let (name, is_ours) = match self.scheduler.take() {
@@ -217,7 +217,7 @@ pub(super) fn places_error(error: crate::machine::PlacesError) -> BuildError {
     BuildError::Argument { argument: "places", problem: error.to_string() }
 }
 
-/// Returns the power that work adds to each unit.
+/// Returns the power that each unit draws in addition while it works.
 pub(super) fn dynamic_w(powers: &[Option<Power>]) -> Vec<Option<f64>> {
     powers.iter().map(|power| power.map(Power::dynamic_w)).collect()
 }

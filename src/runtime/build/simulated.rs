@@ -1,4 +1,4 @@
-//! Building a runtime that simulates a machine.
+//! Construction of a runtime that simulates a machine.
 
 use super::super::{Builder, Runtime};
 use super::parts::{dynamic_w, places_error};
@@ -17,8 +17,8 @@ impl Builder {
             let terms = config.terms().iter().filter(|term| term.kind == kind);
             let asked: usize = terms.map(|term| term.count * term.size).sum();
             let (there, parts) = (model.count(kind), if kind.is_device() { "devices" } else { "cores" });
-            // More units than cores share the cores, as on a real machine. A device or core that does not exist
-            // cannot be shared.
+            // If there are more units than cores, they share the cores, as on a real machine. A device or core that
+            // does not exist cannot be shared.
             if asked > there && (kind.is_device() || there == 0) {
                 let name = model.name();
                 let problem = format!("{config} requests {asked} {kind} {parts}, but `{name}` has {there}");

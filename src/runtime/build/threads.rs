@@ -1,4 +1,4 @@
-//! Building a runtime on the machine that the program runs on.
+//! Construction of a runtime on the machine that the program runs on.
 
 use super::super::{Builder, Runtime};
 use super::binding::Bound;
@@ -14,9 +14,10 @@ use crate::machine::{Machine, Topology, UnitConfig, Warning};
 use crate::runtime::any_driver::AnyDriver;
 use std::sync::Once;
 
-/// As a rule, the size of the main thread's stack. Memory is used only as far as the stack grows.
+/// The default stack size, which is usually also the stack size of the main thread. Memory is used only as far as the
+/// stack grows.
 const STACK_BYTES: usize = 8 << 20;
-/// The stack that the runtime's own calls need beneath a body, including in unoptimized builds.
+/// The minimum stack size, which the runtime's own calls need below a body even in unoptimized builds.
 const LEAST_STACK_BYTES: usize = 64 << 10;
 
 impl Builder {
@@ -46,7 +47,7 @@ impl Builder {
         let hosts_unit = self.use_current_thread && machine.num_cpu_units() > 0;
         let shared = self.shared(machine, placement, false)?;
         let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
-        // From here on, dropping the runtime ends what has been started if something fails.
+        // From here on, if something fails, dropping the runtime ends everything that has been started.
         let runtime = {
             let account = Account::new(powers, None, meters);
             self.finish(AnyDriver::Threads(threads.clone()), &config, capacities_bytes, warnings, account)
@@ -56,8 +57,8 @@ impl Builder {
         Ok(runtime)
     }
 
-    /// Returns the meters that were given and, if requested, those that are found; adds a warning if there are none
-    /// then.
+    /// Returns the meters that the program has passed and, if requested, the meters found on this machine. Adds a
+    /// warning if meters are requested but there are none at all.
     fn all_meters(
         &mut self,
         machine: &Machine,
@@ -103,7 +104,7 @@ impl Builder {
     }
 }
 
-/// Logs a warning. The first one about cores that two runtimes share is always shown.
+/// Logs a warning. The first warning about cores that two runtimes share is always shown.
 fn tell(warning: &Warning) {
     static SHARED: Once = Once::new();
     let mut told = false;

@@ -1,9 +1,10 @@
-//! The display of progress on a terminal: bars of the crate `indicatif`, which all runtimes of a process share.
+//! The progress display on a terminal, which uses bars of the crate `indicatif` and is shared by all runtimes of a
+//! process.
 //!
 //! There is one bar for the tasks, a line for each unit, and a line for each pair of memories between which data were
-//! copied. Units and links beyond a number that fits on a terminal are left out.
+//! copied. Units and links that would not fit on a terminal are left out.
 //!
-//! Nothing here computes a figure.
+//! Nothing in this module computes a figure.
 
 use super::figures::{Figures, rate};
 use crate::driver::reasons::bytes;
@@ -20,7 +21,8 @@ const MOST_LINKS: usize = 8;
 /// The display that the runtimes of a process share.
 static SHARED: Mutex<Option<(Birth, MultiProgress)>> = Mutex::new(None);
 
-/// Returns the display of this process. A child of `fork` gets another one: the locks of its parent's may stay locked.
+/// Returns the display of this process. A child of `fork` gets a new display, because the locks of its parent's display
+/// may stay locked.
 pub(super) fn of_process() -> MultiProgress {
     let (_unforked, mut shared) = (share(), SHARED.lock());
     if let Some((_, parents)) = shared.take_if(|(birth, _)| !birth.is_here()) {
@@ -29,7 +31,7 @@ pub(super) fn of_process() -> MultiProgress {
     shared.get_or_insert_with(|| (Birth::here(), MultiProgress::new())).1.clone()
 }
 
-/// Whether bars can be drawn on standard error.
+/// Returns whether bars can be drawn on standard error.
 pub(super) fn can_be_drawn() -> bool {
     !ProgressDrawTarget::stderr().is_hidden()
 }
@@ -37,7 +39,7 @@ pub(super) fn can_be_drawn() -> bool {
 /// The bars of one runtime.
 pub(super) struct Bars {
     display: MultiProgress,
-    /// That of the tasks, then those of the units, then those of the links.
+    /// The bar of the tasks, then the bars of the units, then the bars of the links.
     bars: Vec<Bar>,
 }
 
@@ -56,12 +58,12 @@ impl Bars {
         bars
     }
 
-    /// Shows other figures.
+    /// Shows new figures.
     pub(super) fn update(&mut self, machine: &Machine, figures: &Figures) {
         self.show(String::new(), machine, figures);
     }
 
-    /// Shows these figures; makes bars that do not exist yet.
+    /// Shows these figures, and creates bars that do not exist yet.
     fn show(&mut self, name: String, machine: &Machine, figures: &Figures) {
         let tasks = (figures.done, figures.submitted, figures.time_left());
         self.set(0, "{prefix}{bar:40} {pos}/{len} tasks, {msg}", || name, tasks);
@@ -80,8 +82,8 @@ impl Bars {
         }
     }
 
-    /// Sets what the `n`-th bar shows: position, length and message. If it does not exist yet, makes it with this
-    /// template and name. Each change makes the display draw, so there are no others.
+    /// Sets the position, length and message of the bar with index `n`. If the bar does not exist yet, creates it with
+    /// this template and name. Each change triggers a redraw, so unchanged contents are not set again.
     fn set(&mut self, n: usize, template: &str, name: impl FnOnce() -> String, shows: (u64, u64, String)) {
         let Some(Bar { bar, shows: before }) = self.bars.get_mut(n) else {
             let bar = ProgressBar::with_draw_target(Some(shows.1), ProgressDrawTarget::hidden());
@@ -102,7 +104,7 @@ impl Bars {
         *before = shows;
     }
 
-    /// Takes the bars away.
+    /// Removes the bars.
     pub(super) fn clear(&self) {
         for Bar { bar, .. } in self.bars.iter().rev() {
             bar.finish_and_clear();
@@ -125,7 +127,7 @@ mod tests {
     use std::sync::{Arc, Mutex as StdMutex};
     use std::time::Duration;
 
-    /// A terminal that keeps what is drawn, and wraps long lines as terminals do.
+    /// A terminal that keeps the drawn text, and wraps long lines as terminals do.
     #[derive(Debug, Clone, Default)]
     struct Screen(Arc<StdMutex<Drawn>>);
 
@@ -144,7 +146,7 @@ mod tests {
             Ok(())
         }
 
-        /// The lines that are not empty.
+        /// Returns the lines that are not empty.
         fn lines(&self) -> Vec<String> {
             let text = |row: &Vec<char>| row.iter().collect::<String>().trim_end().to_owned();
             self.0.lock().unwrap().rows.iter().map(text).filter(|line| !line.is_empty()).collect()

@@ -1,10 +1,11 @@
-//! The figures that a display of progress shows, from counts that are taken every now and then.
+//! The figures that the progress display shows, computed from counts that are sampled periodically.
 //!
-//! Rates are those of the recent past: of about a second for units and links, which change quickly, and of ten seconds
-//! for the time left, which should not jump. A unit's busy share is what its tasks have been measured to take, or, if
-//! nothing measures them (the fast path), the share of looks at the unit's thread that found it in a body.
+//! Rates cover the recent past: about one second for units and links, which change quickly, and ten seconds for the
+//! time left, which should not jump. A unit's busy share is computed from the measured times of its tasks or, if
+//! nothing measures them (on the fast path), as the fraction of looks at the unit's thread that found the thread in a
+//! body.
 //!
-//! Nothing here reads a clock or a counter, or writes anything.
+//! Nothing in this module reads a clock or a counter, or writes anything.
 
 use crate::driver::reasons::bytes;
 use crate::ids::SpaceId;
@@ -12,19 +13,19 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// The time for which rates of units and links are computed.
+/// The time window over which the rates of units and links are computed.
 const SHORT: Duration = Duration::from_secs(1);
-/// The time for which the rate of tasks is computed.
+/// The time window over which the rate of tasks is computed.
 const LONG: Duration = Duration::from_secs(10);
-/// The number of units and links that a line of text names.
+/// The maximum number of units and links that a line of text names.
 const MOST_NAMED: usize = 8;
 
-/// Counts at one moment, all since the runtime was built.
+/// A snapshot of counts, all of which start when the runtime is built.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts {
     /// The time since the runtime was built.
     pub(super) at: Duration,
-    /// The same on the driver's clock, which is virtual in a simulation.
+    /// The same time on the driver's clock, which is virtual in a simulation.
     pub(super) driver_at: Duration,
     pub(super) done: u64,
     pub(super) submitted: u64,
@@ -39,9 +40,9 @@ pub(super) struct Counts {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct UnitCounts {
     pub(super) tasks: u64,
-    /// How long it has run tasks, if that is measured.
+    /// How long the unit has been running tasks, if that is measured.
     pub(super) busy: Duration,
-    /// The number of looks that found its thread in a body.
+    /// The number of looks that found the unit's thread in a body.
     pub(super) found_busy: u64,
 }
 
@@ -54,11 +55,11 @@ pub(super) struct History(VecDeque<Counts>);
 pub(super) struct Figures {
     pub(super) done: u64,
     pub(super) submitted: u64,
-    /// How long the tasks submitted so far will take; `None` if none has ended recently.
+    /// How long the tasks submitted so far will still take; `None` if no task has ended recently.
     pub(super) left: Option<Duration>,
     /// For each unit, its tasks and its busy share.
     pub(super) units: Vec<(u64, f64)>,
-    /// For each pair of memories, the bytes so far, and per second.
+    /// For each pair of memories, the bytes copied so far, and the bytes copied per second.
     pub(super) links: Vec<((SpaceId, SpaceId), u64, f64)>,
 }
 
@@ -147,7 +148,7 @@ impl fmt::Display for Figures {
 mod tests {
     use super::*;
 
-    /// Counts of two units after so many milliseconds, the first of which runs a task per millisecond.
+    /// Returns the counts of two units after `ms` milliseconds. The first unit runs one task per millisecond.
     fn counts(ms: u64, busy_ms: u64, copied: u64) -> Counts {
         let at = Duration::from_millis(ms);
         let units = vec![

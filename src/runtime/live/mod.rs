@@ -1,10 +1,9 @@
-//! Displays of a runtime while it runs: answers to signals ([`signals`]) and the display of progress
-//! ([`progress`]).
+//! Live displays of a running runtime: answers to signals ([`signals`]) and the progress display ([`progress`]).
 //!
-//! Each has a thread, which reads counters and asks for explanations; tasks pay nothing. Neither changes what runs, or
-//! keeps a runtime alive.
+//! Each display has a thread, which reads counters and requests explanations, so tasks pay nothing. Neither display
+//! changes what runs, or keeps a runtime alive.
 //!
-//! Without the features `signals` and `progress` nothing here has any code.
+//! Without the features `signals` and `progress`, this module compiles to nothing.
 
 #[cfg(feature = "progress")]
 mod bars;
@@ -19,12 +18,12 @@ use super::{Door, Runtime};
 use crate::error::BuildError;
 use std::sync::Arc;
 
-/// The displays that a runtime is to show.
+/// The displays requested for a runtime.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LiveOrder {
-    /// Whether it answers to signals.
+    /// Whether the runtime answers signals.
     pub(super) answers: bool,
-    /// Whether it displays progress.
+    /// Whether the runtime displays progress.
     pub(super) progress: bool,
 }
 
@@ -36,10 +35,10 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Starts what a new runtime is to show.
+    /// Starts the displays of a new runtime.
     ///
     /// # Errors
-    /// If the signal cannot be caught, or the system cannot start a thread.
+    /// Fails if the signal cannot be caught or the system cannot start a thread.
     pub(super) fn start(door: &Arc<Door>, order: &LiveOrder) -> Result<Self, BuildError> {
         let live = Self::default();
         #[cfg(all(unix, feature = "signals"))]
@@ -60,7 +59,7 @@ impl Live {
         Ok(live)
     }
 
-    /// Takes the display away. A second call changes nothing.
+    /// Removes the display. A second call has no effect.
     pub(super) fn end(&self) {
         #[cfg(feature = "progress")]
         self.progress.iter().for_each(progress::Progress::end);
@@ -68,8 +67,8 @@ impl Live {
 }
 
 impl Runtime {
-    /// Calls `print` while no progress is displayed, so that what it prints stays whole on a terminal. Without
-    /// [`Builder::progress`](crate::Builder), it just calls it.
+    /// Calls `print` while no progress is displayed, so that the display does not garble the output of `print` on a
+    /// terminal. Without [`Builder::progress`](crate::Builder), it just calls `print`.
     ///
     /// ```
     /// use thalweg::prelude::*;

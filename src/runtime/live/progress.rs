@@ -1,14 +1,14 @@
 //! The thread that displays a runtime's progress on standard error: as bars on a terminal, and otherwise as a line of
 //! text every few seconds.
 //!
-//! The thread looks at the units' threads many times a second, which costs these nothing: it reads two words of each.
-//! Counters are read a few times a second.
+//! The thread looks at the units' threads many times a second. This costs them nothing, because it only reads two words
+//! of each thread's state. Counters are read a few times a second.
 //!
-//! Bars appear when tasks have been pending for a while, and go away as soon as a wait of the program finds nothing
-//! pending: so what the program prints after the wait is not written into them. Lines that the library writes are
-//! written above the bars.
+//! Bars appear when tasks have been pending for a while, and disappear as soon as a wait of the program finds nothing
+//! pending, so output that the program prints after the wait does not run into the bars. Lines that the library writes
+//! appear above the bars.
 //!
-//! Nothing here waits for a task.
+//! Nothing in this module waits for a task.
 
 use super::bars::{self, Bars};
 use super::figures::{Counts, Figures, History, UnitCounts};
@@ -29,15 +29,15 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// The time between two updates of the display.
 const SHOW: Duration = Duration::from_millis(240);
-/// The time for which tasks are pending before bars appear.
+/// How long tasks must be pending before bars appear.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// The time between two lines if standard error is no terminal.
+/// The time between two lines if standard error is not a terminal.
 const LINE: Duration = Duration::from_secs(3);
 
 /// The display of one runtime.
 pub(in crate::runtime) struct Progress {
     birth: Birth,
-    /// Kept as it is in a child of `fork`, where the lock may be held by a thread that does not exist.
+    /// Never dropped in a child of `fork`, where a thread that no longer exists may hold the lock.
     inner: ManuallyDrop<Inner>,
 }
 
@@ -46,7 +46,7 @@ struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Whether the display is to end, and notice of that.
+/// Whether the display must end, with the condition variable that announces it.
 #[derive(Default)]
 struct End {
     wanted: Mutex<bool>,
@@ -59,7 +59,7 @@ impl End {
         self.told.notify_all();
     }
 
-    /// Waits for this long, or until the display is to end. Returns whether it is.
+    /// Waits for at most this long, or until the display must end. Returns whether it must end.
     fn wait(&self, at_most: Duration) -> bool {
         let mut wanted = self.wanted.lock();
         if !*wanted {
@@ -70,10 +70,10 @@ impl End {
 }
 
 impl Progress {
-    /// Begins to display the progress of a runtime.
+    /// Starts to display the progress of a runtime.
     ///
     /// # Errors
-    /// If the system cannot start a thread.
+    /// Fails if the system cannot start a thread.
     pub(super) fn start(door: &Door) -> io::Result<Self> {
         let (end, driver) = (Arc::<End>::default(), door.driver.clone());
         let display = if bars::can_be_drawn() { Display::hidden() } else { Display::lines() };
@@ -83,7 +83,7 @@ impl Progress {
         let _first = driver.shared().on_rest.set(Box::new(move || rests.lock().rest()));
         let run = {
             let end = end.clone();
-            // A display that fails must not be the end of more than itself.
+            // A failure of the display must not affect anything else.
             move || drop(catch_unwind(AssertUnwindSafe(|| Watch::new(driver, display).run(&end))))
         };
         let thread = std::thread::Builder::new().name("thalweg-progress".to_owned()).spawn(run)?;
@@ -91,7 +91,7 @@ impl Progress {
         Ok(Self { birth: Birth::here(), inner: ManuallyDrop::new(inner) })
     }
 
-    /// Takes the display away. A second call changes nothing.
+    /// Removes the display. A second call has no effect.
     pub(super) fn end(&self) {
         if self.birth.is_here() {
             self.inner.end.tell();
@@ -102,7 +102,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Lets the display end by itself: this may be a body of the runtime, for which nothing here waits.
+    /// Lets the display end by itself. The drop may happen in a body of the runtime, so it must not wait.
     fn drop(&mut self) {
         if self.birth.is_here() {
             self.inner.end.tell();
@@ -119,7 +119,7 @@ pub(super) fn suspended<R>(print: impl FnOnce() -> R) -> R {
 /// The two kinds of display.
 enum Display {
     Bars {
-        /// Present while they are on the terminal.
+        /// The bars; `None` while they are not on the terminal.
         bars: Option<Bars>,
         /// Since when tasks have been pending.
         since: Option<Instant>,
@@ -128,7 +128,7 @@ enum Display {
         /// The time of the next line.
         next: Instant,
         began: Instant,
-        /// Whether there was any line.
+        /// Whether any line has been written.
         any: bool,
     },
 }
@@ -161,7 +161,7 @@ impl Display {
         }
     }
 
-    /// Takes bars away.
+    /// Removes the bars.
     fn rest(&mut self) {
         if let Self::Bars { bars, since } = self {
             bars.take().into_iter().for_each(|bars| bars.clear());
@@ -223,7 +223,7 @@ impl Watch {
         }
     }
 
-    /// Looks which units compute at the moment.
+    /// Checks which units are computing at the moment.
     fn look(&mut self) {
         self.looks += 1;
         let shared = self.driver.shared();

@@ -1,13 +1,13 @@
-//! Answers to SIGUSR1: what the tasks of each runtime do, and what they wait for, on standard error.
+//! Answers to SIGUSR1, which state on standard error what the tasks of each runtime are doing and waiting for.
 //!
-//! The signal's handler, which is that of the crate `signal-hook`, only notes the signal. One thread for the process
-//! looks for notes, and writes the answers. It also looks at the running tasks now and then, so that an answer contains
-//! since when they have been running.
+//! The signal handler, which belongs to the crate `signal-hook`, only sets a flag. A single thread per process checks
+//! the flag and writes the answers. It also looks at the running tasks now and then, so that an answer can state how
+//! long they have been running.
 //!
-//! The thread ends with the last runtime that answers. The signal is then ignored: it does not end the process, as it
-//! would without the first of these runtimes.
+//! The thread ends with the last runtime that answers. After that, the signal is ignored: it does not end the process,
+//! as it would if there had never been such a runtime.
 //!
-//! Nothing here is called by a task, or runs in the handler.
+//! Nothing in this module is called by a task or runs in the signal handler.
 
 use crate::driver::reasons::explain_all;
 use crate::runtime::Door;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// How often the thread looks for a signal.
 const EVERY: Duration = Duration::from_millis(100);
-/// The number of these after which it looks at the running tasks.
+/// The number of such checks after which the thread looks at the running tasks.
 const UNTIL_SIGHT: u32 = 5;
 
 static ANSWERING: Mutex<Answering> = Mutex::new(Answering { runtimes: Vec::new(), thread: None });
@@ -30,14 +30,14 @@ static ANSWERING: Mutex<Answering> = Mutex::new(Answering { runtimes: Vec::new()
 /// The runtimes that answer.
 struct Answering {
     runtimes: Vec<Weak<Door>>,
-    /// The process in which the thread runs: a child of `fork` does not have it.
+    /// The process in which the thread runs, because a child of `fork` does not have the thread.
     thread: Option<Birth>,
 }
 
-/// Lets a runtime answer.
+/// Lets a runtime answer signals.
 ///
 /// # Errors
-/// If the signal cannot be caught, or the system cannot start a thread.
+/// Fails if the signal cannot be caught or the system cannot start a thread.
 pub(in crate::runtime) fn answer(door: &Door) -> io::Result<()> {
     let (_unforked, mut answering) = (share(), ANSWERING.lock());
     if answering.thread.is_none_or(|thread| !thread.is_here()) {
@@ -58,7 +58,7 @@ fn watch(mut signals: Signals) {
         let sight = until_sight == 0;
         until_sight = if sight { UNTIL_SIGHT } else { until_sight } - 1;
         for door in runtimes.iter().filter(|_| answer || sight) {
-            // An error of the runtime must not end the process's only means to find it.
+            // A bug in the runtime must not end this thread, because the thread helps to find the bug.
             let look = AssertUnwindSafe(|| if answer { tell(door) } else { drop(door.shared().sight()) });
             drop(catch_unwind(look));
         }
@@ -79,7 +79,7 @@ fn answering() -> Option<Vec<Arc<Door>>> {
     Some(runtimes)
 }
 
-/// Writes what the tasks of a runtime do and wait for.
+/// Writes what the tasks of a runtime are doing and waiting for.
 fn tell(door: &Door) {
     let shared = door.shared();
     let number = if shared.name().is_none() { format!("runtime {}: ", shared.id) } else { String::new() };

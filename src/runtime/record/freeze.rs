@@ -1,4 +1,4 @@
-//! The conversion of a recording into a graph that is kept, possible if every task may run on any thread in host
+//! Conversion of a recording into a graph that is kept, which is possible if every task may run on any thread in host
 //! memory.
 
 use super::step::Step;
@@ -17,11 +17,11 @@ impl Keeps for Kept {
     }
 }
 
-/// The frozen form of a recording, as far as it is known.
+/// The state of a recording's frozen form.
 pub(super) enum Frozen {
-    /// No replay has requested it yet.
+    /// No replay has needed the frozen form yet.
     Unknown,
-    /// It does not exist, for this reason.
+    /// The recording cannot be frozen, for this reason.
     None(Obstacle),
     Graph(Arc<Replays>),
 }
@@ -53,7 +53,7 @@ impl Recording {
         Ok(None)
     }
 
-    /// Names the task that is refused, which the check of all tasks together does not know.
+    /// Adds the name of the refused task, which the joint check of all tasks does not know.
     #[cold]
     fn name_task(&self, error: SubmitError) -> SubmitError {
         self.check().err().unwrap_or(error)
@@ -77,7 +77,7 @@ fn freeze(steps: &[Box<dyn Step>], door: &Door) -> Frozen {
     if shared.engine.records_graph() {
         return Frozen::None(Obstacle::Graph);
     }
-    // Their numbers belong to them alone, and no thread waits for them.
+    // Their IDs belong to these tasks alone, and no thread waits for the tasks.
     if tasks.is_empty() {
         return Frozen::None(Obstacle::Nothing);
     }

@@ -1,11 +1,12 @@
-//! Recordings: tasks that are described once, and submitted again and again by one call.
+//! Recordings: tasks that are described once, and then submitted again and again by a single call.
 //!
-//! A [`Recorder`] takes descriptions of tasks like the runtime, but stores them instead of submitting them
-//! ([`step`]). A [`Recording`] replays them. A replay means that the same tasks are submitted once more, in the order
-//! in which they were recorded, and nothing else. Everything that makes a replay faster than that is an optimisation.
-//! If it does not apply, the tasks are submitted one by one: on every kind of unit, with placement, in simulation.
+//! A [`Recorder`] accepts task descriptions as the runtime does, but stores the tasks instead of submitting them
+//! ([`step`]). A [`Recording`] replays them. Replaying means submitting the same tasks once more, in the order in which
+//! they were recorded, and nothing else. Everything that makes a replay faster than that is an optimisation. When no
+//! optimisation applies, the tasks are submitted one by one, which works on every kind of unit, with placement, and in
+//! simulation.
 //!
-//! Nothing here executes a task or looks at a history.
+//! Nothing in this module executes a task or looks at a history.
 
 mod freeze;
 mod plan;
@@ -35,15 +36,16 @@ impl Runtime {
     /// Records tasks. Each [replay](Recording::replay) of the returned recording submits them; the call itself
     /// submits none.
     ///
-    /// Use it for tasks that a program submits many times with the same data: the step of a solver, an iteration, a
-    /// frame. A replay means the same as submitting the same tasks in the same order. It is ordered with all other
-    /// tasks by the regions that they access, and failures spread as usual: the regions that a failed task should
-    /// have written are missing.
+    /// Use it for tasks that a program submits many times with the same data, such as a solver step, an iteration or a
+    /// frame. A replay means the same as submitting the same tasks in the same order. The replayed tasks are ordered
+    /// with all other tasks by the regions that they access, and failures spread as usual: the regions that a failed
+    /// task should have written are missing.
     ///
-    /// Bodies are called once in each replay, so they are `Fn`. They read values that may change between replays from
-    /// [parameters](Recorder::parameter). In a recording that is replayed as a whole, bodies and their children can
-    /// wait only for descendants of the same recorded task; other waits are refused ([`SubmitError::InsideReplay`]).
-    /// A recorded task returns nothing; it can leave a value for other tasks in a [`Value`](crate::task::Value).
+    /// Bodies are called once in each replay, so they are `Fn`. To change values between replays, let bodies read them
+    /// from [parameters](Recorder::parameter). In a recording that is replayed as a whole, bodies and their children
+    /// can wait only for descendants of the same recorded task; other waits are refused
+    /// ([`SubmitError::InsideReplay`]). A recorded task returns nothing; it can leave a value for other tasks in a
+    /// [`Value`](crate::task::Value).
     ///
     /// The recording keeps the data objects that it uses registered as long as it exists.
     ///
@@ -65,7 +67,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// Those of `program`, which are refusals of tasks. Or two parameters have the same name.
+    /// Returns the error of `program`, which is the refusal of a task. Also fails if two parameters have the same name.
     pub fn record(
         &self,
         program: impl FnOnce(&Recorder<'_>) -> Result<(), SubmitError>,
@@ -89,7 +91,7 @@ impl Runtime {
     }
 }
 
-/// The recipient of a recording's tasks; see [`Runtime::record`].
+/// Collects the tasks of a recording; see [`Runtime::record`].
 pub struct Recorder<'rt> {
     door: &'rt Door,
     id: u64,
@@ -118,8 +120,8 @@ impl Recorder<'_> {
         LoopBuilder::new(EntranceOf::Front(self.door), Kin::None, name.into(), accesses).kept_by(self)
     }
 
-    /// Adds a parameter: a value that recorded tasks read ([`Parameter::input`]), and that may change between
-    /// replays. Its name must be unique in the recording.
+    /// Adds a parameter: a value that recorded tasks read ([`Parameter::input`]) and that the program may change
+    /// between replays. The name must be unique in the recording.
     pub fn parameter<T: Send + Sync + 'static>(&self, name: &str, value: T) -> Parameter<T> {
         let parameter = Parameter::new(name, self.id, value);
         self.settings.borrow_mut().push(parameter.setting.clone());
@@ -154,17 +156,17 @@ impl fmt::Debug for Recorder<'_> {
     }
 }
 
-/// Recorded tasks, to be submitted any number of times; see [`Runtime::record`].
+/// Recorded tasks, which can be submitted any number of times; see [`Runtime::record`].
 #[must_use = "nothing is submitted before the first replay"]
 pub struct Recording {
     id: u64,
     door: Weak<Door>,
     steps: Vec<Box<dyn Step>>,
-    /// The spaces of which each replay begins an instance.
+    /// The iteration spaces; each replay begins a new instance of each.
     spaces: Vec<IterationSpace>,
     settings: Vec<Arc<dyn AnySetting>>,
     frozen: Frozen,
-    /// The units of submission if the scheduler places tasks, once a replay has requested them.
+    /// The submission plan if the scheduler places tasks; `None` until a replay has needed it.
     plan: Option<Plan>,
     explanation: Explanation,
 }
@@ -174,9 +176,9 @@ impl Recording {
     /// wait for them.
     ///
     /// # Errors
-    /// If a data object was taken back, or the runtime is ending; or inside a body, for the reasons for which a task
-    /// is refused there. Then nothing is submitted, unless another thread takes a data object meanwhile: then the
-    /// tasks before the refused one are submitted.
+    /// Fails if a data object was taken back or the runtime is ending, and inside a body for the same reasons as the
+    /// submission of a task there. On failure nothing is submitted, with one exception: if another thread takes a data
+    /// object during the call, the tasks before the refused task are submitted.
     #[track_caller]
     pub fn replay(&mut self) -> Result<(), SubmitError> {
         let door = self.door.upgrade().ok_or(SubmitError::ShutDown)?;
@@ -204,7 +206,8 @@ impl Recording {
         self.steps.iter().try_for_each(|step| step.resubmit(door))
     }
 
-    /// Replays if the scheduler places tasks; it treats tasks that one device launches as a whole as one task.
+    /// Replays when the scheduler places tasks. The scheduler treats tasks that one device launches as a whole as one
+    /// task.
     fn replay_placed(&mut self, door: &Door) -> Result<Explanation, SubmitError> {
         let obstacle = match () {
             () if running::is_inside(door.id) => Some(Obstacle::Body),
@@ -240,10 +243,10 @@ impl Recording {
         self.steps.iter().try_for_each(|step| step.check())
     }
 
-    /// Sets a parameter to another value for subsequent replays.
+    /// Sets the value of a parameter for subsequent replays.
     ///
     /// # Errors
-    /// If it belongs to another recording.
+    /// Fails if the parameter belongs to another recording.
     pub fn set<T: Send + Sync + 'static>(&mut self, parameter: &Parameter<T>, value: T) -> Result<(), SubmitError> {
         if parameter.setting.recording() != self.id {
             let problem = "it belongs to another recording".to_owned();
@@ -253,7 +256,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Like [`set`](Self::set), for the parameter with this name.
+    /// Like [`set`](Self::set), but finds the parameter by its name.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -271,7 +274,7 @@ impl Recording {
     /// ```
     ///
     /// # Errors
-    /// If there is no such parameter, or it has another type.
+    /// Fails if there is no parameter with this name, or if its type is not `T`.
     pub fn set_by_name<T: Send + Sync + 'static>(&mut self, name: &str, value: T) -> Result<(), SubmitError> {
         let refuse = |problem: String| SubmitError::Parameter { parameter: name.to_owned(), problem };
         let Some(setting) = self.settings.iter().find(|setting| setting.name() == name) else {
@@ -288,7 +291,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Returns how many tasks each replay submits.
+    /// Returns the number of tasks that each replay submits.
     pub fn len(&self) -> usize {
         self.steps.iter().filter(|step| step.is_task()).count()
     }
@@ -298,7 +301,7 @@ impl Recording {
         self.len() == 0
     }
 
-    /// Returns how the last replay was submitted, and why not on the fast path.
+    /// Returns how the last replay was submitted and, if it was not on the fast path, why not.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -315,7 +318,7 @@ impl Recording {
 }
 
 impl Drop for Recording {
-    /// Lets the replayed tasks run to their ends.
+    /// Lets the replayed tasks complete.
     fn drop(&mut self) {
         if let (Frozen::Graph(replays), Some(door)) = (&self.frozen, self.door.upgrade())
             && let Some(threads) = door.driver.fast_path()
@@ -338,21 +341,21 @@ impl fmt::Debug for Recording {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Explanation {
-    /// It was not replayed yet.
+    /// The recording has not been replayed yet.
     NotReplayed,
-    /// The recording was replayed as a whole: the edges of its graph were found once, and only its border is
-    /// registered, if other tasks were submitted in between.
+    /// The recording was replayed as a whole: the edges of its graph were determined once, and only its border is
+    /// registered if other tasks were submitted in between.
     Frozen,
-    /// On accelerators, `tasks` of its tasks were combined into `graphs` submissions, each of which a device launches
-    /// as a whole. From its third launch on, a submission is a graph of the device's interface, if that has graphs
-    /// and they are faster than one launch after the other. The other tasks were submitted one by one, for the reason
-    /// `others`.
+    /// On accelerators, `tasks` of the recorded tasks were combined into `graphs` submissions, each of which a device
+    /// launches as a whole. From its third launch on, a submission uses a native graph of the device's interface, if
+    /// the interface supports graphs and they are faster than separate launches. The other tasks were submitted one by
+    /// one, for the reason `others`.
     Graphs {
         /// The number of submissions.
         graphs: usize,
-        /// The number of tasks in them.
+        /// The number of tasks in these submissions.
         tasks: usize,
-        /// The reason why other tasks are not among them, if there are any.
+        /// The reason why the other tasks were submitted one by one; `None` if there are no others.
         others: Option<Obstacle>,
     },
     /// The tasks were submitted one by one, as if nothing had been recorded, for this reason.
@@ -363,31 +366,31 @@ pub enum Explanation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// The scheduler decides where each task runs, because there are devices, or because it is made for that.
+    /// The scheduler decides where each task runs, because there are devices or because it is a placing scheduler.
     Placement,
     /// Time is simulated.
     Simulation,
     /// The call was made inside a task's body.
     Body,
-    /// The graph of all tasks is recorded ([`Builder::record_graph`](crate::Builder::record_graph)).
+    /// The task graph is being recorded ([`Builder::record_graph`](crate::Builder::record_graph)).
     Graph,
-    /// A task accesses a region in a way that is resolved again for each replay: weakly, or accumulating.
+    /// A task has a weak or accumulating access, which has to be resolved again for each replay.
     Access {
         /// The task's name.
         task: String,
         /// The mode of that access.
         mode: Mode,
     },
-    /// A task shares a region with a group of tasks that begins before the recording or continues after it: the first
-    /// or the last accesses to the region do not order their tasks among themselves.
+    /// The first or last accesses to a region do not order their tasks among themselves, so a task shares the region
+    /// with a group of tasks that begins before the recording or continues after it.
     Group {
         /// The task's name.
         task: String,
         /// The mode of its access to the region.
         mode: Mode,
     },
-    /// A task has no body that launches kernels on any accelerator: it has none for accelerators, or one that calls
-    /// an interface directly.
+    /// A task has no body that launches kernels on any accelerator: either it has no body for accelerators, or that
+    /// body calls a device interface directly.
     Kernels {
         /// The task's name.
         task: String,
@@ -407,22 +410,23 @@ pub enum Obstacle {
         /// The task's name.
         task: String,
     },
-    /// A task has no neighbours that could be launched together with it.
+    /// A task has no neighbours in the graph that could be launched together with it.
     Alone {
         /// The task's name.
         task: String,
     },
-    /// A task and its neighbours take more than half of a device's memory.
+    /// A task and its neighbours need more than half of a device's memory.
     Memory {
         /// The task's name.
         task: String,
     },
-    /// The writers of a task's inputs are not known yet: they are children of other tasks, or accumulate there.
+    /// The writers of a task's inputs are not known yet, because they are children of other tasks or accumulate into
+    /// the inputs.
     Predecessors {
         /// The task's name.
         task: String,
     },
-    /// A task is a member of a group, which counts it in each replay.
+    /// A task is a member of a group, which must count the task in each replay.
     Member {
         /// The task's name.
         task: String,
@@ -432,7 +436,7 @@ pub enum Obstacle {
         /// The task's name.
         task: String,
     },
-    /// There are no tasks.
+    /// The recording has no tasks.
     Nothing,
 }
 

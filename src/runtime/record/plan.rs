@@ -1,24 +1,24 @@
-//! The plan of a recording whose tasks the scheduler places: which of its tasks are submitted together, if all of
-//! them can run only on accelerators.
+//! The plan of a recording whose tasks the scheduler places. It states which tasks are submitted together because all
+//! of them can run only on accelerators.
 //!
-//! A *run* is a list of recorded tasks that are submitted as one: their launches become a graph of the device
+//! A *run* is a list of recorded tasks that are submitted as a single task, and whose launches become a device graph
 //! ([`super::run`]). This file decides which tasks make up runs, and what a run accesses.
 //!
-//! - Consecutive tasks of the recording with the same kinds of bodies may be one run, if accelerators are the only
-//!   units for them. A task that must be resolved again for each replay, or that concerns more than the device, ends
-//!   a run ([`Step::graphable`]).
-//! - If only one device is possible, all these tasks are in the run, and their indices of iteration spaces are
-//!   ignored. If there are several, tasks for one device are in a run, such as the iterations of a loop that is
-//!   spread, and tasks with the same index, which the scheduler puts where the index is: until a task of another
-//!   place comes after them ([`by_place`]). Tasks without a device or index are in a run only if they are ordered one
-//!   after the other anyway: a run is on one device, and tasks that could run in parallel on two devices are not put
-//!   on one.
-//! - A run takes at most half of the device's memory; longer ones are cut in two.
+//! - Consecutive tasks of the recording with the same kinds of bodies may form a run if only accelerators can run them.
+//!   A task that must be resolved again for each replay, or that concerns more than the device, ends a run
+//!   ([`Step::graphable`]).
+//! - If only one device can run these tasks, all of them form a run, and their indices in iteration spaces are ignored.
+//!   If several devices can, a run is formed by tasks for the same device, such as iterations of a spread loop, or by
+//!   tasks with the same index, which the scheduler puts where the index is. Such a run ends when a task of another
+//!   place comes after its tasks ([`by_place`]). Tasks without a device or index form a run only if they are ordered
+//!   one after the other anyway: a run executes on a single device, and tasks that could run in parallel on two devices
+//!   must not be forced onto one.
+//! - A run takes at most half of the device's memory; a larger run is cut in two.
 //!
-//! A run accesses the union of its tasks' regions, cut at all their borders and joined again where parts are used in
-//! the same way: read, or overwritten first, or updated. It contains no part that no task names, and writes no part
-//! that no task writes. Overlapping blocks are in one piece of memory ([`PlannedAccess::hull`]), since a body sees
-//! each as one.
+//! A run accesses the union of its tasks' regions, cut at all of their borders. Parts that are used in the same way
+//! (read, overwritten first, or updated) are joined again. The run accesses only parts that some task names, and writes
+//! only parts that some task writes. Overlapping blocks are in one piece of memory ([`PlannedAccess::hull`]), because a
+//! body sees each block as one piece.
 
 use super::Obstacle;
 use super::run::{Member, MemberRegion, PlannedAccess, Run, RunHints};
@@ -31,18 +31,18 @@ use crate::runtime::Door;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The reciprocal of the part of the memory that one run may take.
+/// The reciprocal of the fraction of a device's memory that a single run may take.
 const PART_OF_MEMORY: u64 = 2;
 
-/// The submissions of a recording, in this order.
+/// The submissions of a recording, in submission order.
 pub(super) struct Plan {
     pub(super) pieces: Vec<Piece>,
-    /// The reason why not all tasks are in runs, for the first task that is in none.
+    /// The reason why the first task outside of any run is not in one; `None` if all tasks are in runs.
     pub(super) obstacle: Option<Obstacle>,
 }
 
 pub(super) enum Piece {
-    /// A single step, by its number.
+    /// A single step, by its index.
     Step(usize),
     Run(Arc<Run>),
 }
@@ -51,7 +51,7 @@ pub(super) enum Piece {
 struct Place {
     /// The number of devices.
     devices: usize,
-    /// The capacity of the smallest of them, and its largest single allocation.
+    /// The capacity of the smallest of these devices, and its largest single allocation.
     capacity_bytes: u64,
     buffer_bytes: u64,
 }
@@ -87,7 +87,7 @@ impl Plan {
         self.obstacle = self.obstacle.take().or(obstacle);
     }
 
-    /// Adds consecutive tasks, from the step with this number on.
+    /// Adds consecutive tasks, the first of which is step `first`.
     fn add(&mut self, first: usize, tasks: &[Graphable<'_>], place: &Place) {
         let before = predecessors(tasks);
         let places: Option<Vec<PlaceOf>> = tasks.iter().map(PlaceOf::task).collect();
@@ -136,8 +136,8 @@ impl Plan {
     }
 }
 
-/// Returns the place of a run that begins with this step, or why it cannot be in a run. A step that is not a task is
-/// no obstacle.
+/// Returns the place of a run that begins with this step, or the reason why the step cannot be in a run. For a step
+/// that is not a task, there is no obstacle.
 fn place_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Place), Option<Obstacle>> {
     let task = step.graphable()?;
     let Graphable { name, kinds, device, .. } = task;
@@ -159,11 +159,11 @@ fn place_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Place
     if place.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((task, place)) }
 }
 
-/// The device or index that decides where a task runs, if there are several devices.
+/// The device or index that determines where a task runs, if there are several devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum PlaceOf {
     Device(DeviceId),
-    /// An index of an iteration space, and whether the task only runs near it.
+    /// The iteration space and the index, and whether the task only runs near the index.
     Index(u64, usize, bool),
 }
 
@@ -174,18 +174,18 @@ impl PlaceOf {
     }
 }
 
-/// Tasks of one place.
+/// Tasks with the same place.
 struct Group {
     tasks: Vec<usize>,
-    /// The number of the task that ended the group, if it has ended.
+    /// The index of the task that ended the group; `None` while the group is open.
     end: Option<usize>,
 }
 
-/// Returns groups of tasks of one place each, in an order in which no group comes before one that it depends on.
+/// Returns groups of tasks with the same place, in an order in which no group comes before a group that it depends on.
 ///
-/// A group ends when a task of another place depends on one of its tasks. It also ends when a task of its own place
-/// depends on a group of another place that had not ended when this group began: otherwise the whole group would wait
-/// for that one, and places would wait for each other alternately.
+/// A group ends when a task of another place depends on one of its tasks. It also ends when a task of the same place
+/// depends on a group of another place that had not ended when this group began. Otherwise, the whole group would have
+/// to wait for that other group, and the places would wait for each other alternately.
 fn by_place(places: &[PlaceOf], before: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let (mut groups, mut ended): (Vec<Group>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut of_task: Vec<usize> = Vec::with_capacity(places.len());
@@ -222,14 +222,14 @@ fn by_place(places: &[PlaceOf], before: &[Vec<usize>]) -> Vec<Vec<usize>> {
     ended.into_iter().chain(rest).map(|group| std::mem::take(&mut groups[group].tasks)).collect()
 }
 
-/// The tasks of a list that have accessed a part last.
+/// The tasks of a list that most recently accessed a part.
 #[derive(Clone, Default)]
 struct Latest {
     writer: Option<usize>,
     readers: Vec<usize>,
 }
 
-/// Returns the tasks that each task depends on, by their numbers.
+/// Returns, for each task, the indices of the tasks that it depends on.
 fn predecessors(tasks: &[Graphable<'_>]) -> Vec<Vec<usize>> {
     let mut latest: FxHashMap<DataId, RegionMap<Latest>> = FxHashMap::default();
     let enter = |(number, task): (usize, &Graphable<'_>)| {
@@ -256,7 +256,7 @@ fn predecessors(tasks: &[Graphable<'_>]) -> Vec<Vec<usize>> {
     tasks.iter().enumerate().map(enter).collect()
 }
 
-/// Returns the groups of tasks without dependences between groups, each in its order.
+/// Returns groups of tasks such that there are no dependences between groups. Each group keeps the order of its tasks.
 fn connected(before: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut group: Vec<usize> = (0..before.len()).collect();
     fn root(group: &mut [usize], mut task: usize) -> usize {
@@ -300,7 +300,7 @@ impl Use {
     }
 }
 
-/// Returns the run of a group of tasks; `first` is the number of the step of the first task in `tasks`.
+/// Returns the run of a group of tasks; `first` is the index of the step of the first task in `tasks`.
 fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<usize>]) -> Run {
     // The regions of each data object, in the order of the data objects' first use.
     let mut by_data: FxHashMap<DataId, Vec<&RecordedRegion>> = FxHashMap::default();
@@ -345,7 +345,8 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
     Run::new(members, accesses, edges, hints)
 }
 
-/// Returns the accesses of a run to one data object, for which its tasks declare these regions.
+/// Returns the accesses of a run to one data object, where `regions` are the regions of the object that its tasks
+/// declare.
 fn accesses_to(regions: &[&RecordedRegion]) -> Vec<PlannedAccess> {
     let datum = regions[0].record().datum;
     let hulls = hulls(regions.iter().map(|region| *region.record().block).filter(|block| !block.is_empty()).collect());
@@ -371,7 +372,7 @@ fn accesses_to(regions: &[&RecordedRegion]) -> Vec<PlannedAccess> {
     };
     let mut accesses: Vec<_> = join(parts).into_iter().map(planned).collect();
     if accesses.is_empty() {
-        // The tasks name the data object and touch none of it, so the run does the same.
+        // The tasks name the data object but touch none of it, so the run does the same.
         let record = regions[0].record();
         let (block, kept) = (*record.block, regions[0].kept());
         accesses.push(PlannedAccess { kept, block, mode: Mode::In, hull: block });
@@ -451,12 +452,12 @@ mod tests {
     #[test]
     fn group_of_a_place_lasts_until_another_place_depends_on_it() {
         let [a, b] = [0, 1].map(|device| PlaceOf::Device(DeviceId(device)));
-        // Two steps of two parts each, without halos and with.
+        // Two steps of two parts each, first without and then with halos.
         let apart = [vec![], vec![], vec![0], vec![1]];
         assert_eq!(by_place(&[a, b, a, b], &apart), [[0, 2], [1, 3]]);
         let halos = [vec![], vec![], vec![0, 1], vec![0, 1]];
         assert_eq!(by_place(&[a, b, a, b], &halos), [[1], [0], [2], [3]]);
-        // Two tasks of each place between two exchanges, and one that depends on its own place.
+        // Two tasks of each place between two exchanges, and one task that depends only on its own place.
         let before = [vec![], vec![], vec![0], vec![1], vec![2, 3], vec![2, 3], vec![4], vec![5]];
         assert_eq!(by_place(&[a, b, a, b, a, b, a, b], &before), [vec![1, 3], vec![0, 2], vec![4, 6], vec![5, 7]]);
         // For arbitrary dependences, a successor is in the same group or a later one.

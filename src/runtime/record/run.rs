@@ -1,17 +1,18 @@
-//! A run: recorded tasks that are submitted as one, and whose launches become a graph of their device.
+//! Runs of recorded tasks, which are submitted as a single task, and whose launches become a graph of their device.
 //!
-//! The bodies are called in each replay, since a replay means its tasks submitted once more. Their launches are noted
-//! and compared with the device's graph of the previous replay (`device/gpu/graph.rs`). Placement, copies, eviction
-//! and loss are those of any task.
+//! The bodies are called in each replay, because a replay means the same as submitting its tasks once more. Their
+//! launches are recorded and compared with the device's graph of the previous replay (`device/gpu/graph.rs`).
+//! Placement, copies, eviction and loss work as for any task.
 //!
-//! Failures remain those of the single tasks, because a run stands for several (`depend/node/parts.rs`). A run takes
-//! over no poison as a whole: it knows the writers of each part of its inputs ([`Sources`], `depend/sources.rs`),
-//! calls the bodies whose inputs are good, one after the other in the order of submission, and drops the others. If a
-//! body fails, that is a failure of its task: none of its launches is issued, and the parts that it should have
-//! written are bad from there on. The parts that are bad at the end are lost in the directory, with their cause, like
-//! parts that a device has lost: a task that reads them is poisoned, until they are overwritten or accepted.
+//! Although a run represents several tasks, each task fails individually (`depend/node/parts.rs`). A run as a whole
+//! does not inherit poison. Instead, it knows the writers of each part of its inputs ([`Sources`],
+//! `depend/sources.rs`), calls the bodies whose inputs are good, one after the other in submission order, and drops the
+//! other bodies. If a body fails, only its own task fails: none of its launches is issued, and the parts that it should
+//! have written are bad from then on. The parts that are bad at the end are lost in the directory, together with their
+//! cause, like parts that a device has lost: a task that reads them is poisoned, until they are overwritten or
+//! accepted.
 //!
-//! The run touches no task of the recording except its own, and changes no launch.
+//! A run touches only its own tasks of the recording, and changes no launch.
 
 use super::super::submit::Index;
 use super::Obstacle;
@@ -36,7 +37,7 @@ use std::sync::{Arc, OnceLock};
 /// Devices allocate memory in pieces of at least this size, which matters if a run has many small regions.
 const GRANULE_BYTES: u64 = 512;
 
-/// Recorded tasks that are submitted as one.
+/// Recorded tasks that are submitted as a single task.
 pub(super) struct Run {
     name: String,
     members: Vec<Member>,
@@ -45,7 +46,7 @@ pub(super) struct Run {
     edges: Vec<Box<[u32]>>,
     hints: RunHints,
     graphs: Mutex<Graphs>,
-    /// A device lacked memory for all of it, despite its stated capacity.
+    /// Whether a device lacked memory for the whole run, despite its stated capacity.
     is_too_large: AtomicBool,
 }
 
@@ -53,17 +54,17 @@ pub(super) struct Run {
 pub(super) struct RunHints {
     pub(super) kinds: Kinds,
     pub(super) priority: i32,
-    /// The sum of its tasks' costs, if each has one.
+    /// The sum of the costs of the run's tasks; `None` unless each task has a cost.
     pub(super) cost: Option<f64>,
-    /// The index of all of its tasks, if they have the same.
+    /// The index of the run's tasks; `None` unless all tasks have the same index.
     pub(super) index: Option<Index>,
-    /// The device that the tasks are for, if any.
+    /// The device that the tasks are assigned to, if any.
     pub(super) device: Option<DeviceId>,
 }
 
 /// A task of a run.
 pub(super) struct Member {
-    /// Its number among the steps of the recording.
+    /// The index of the task's step in the recording.
     pub(super) step: usize,
     pub(super) name: String,
     pub(super) location: &'static Location<'static>,
@@ -73,7 +74,7 @@ pub(super) struct Member {
 
 pub(super) struct MemberRegion {
     pub(super) data: DataId,
-    /// The number of an access of the run whose hull contains it.
+    /// The index of an access of the run whose hull contains this region.
     pub(super) access: usize,
     pub(super) block: Block,
     pub(super) mode: Mode,
@@ -84,14 +85,14 @@ pub(super) struct PlannedAccess {
     pub(super) kept: Kept,
     pub(super) block: Block,
     pub(super) mode: Mode,
-    /// The box that is in one piece of memory with it.
+    /// The box around the access that is in one piece of memory.
     pub(super) hull: Block,
 }
 
 /// The memory that a run needs.
 pub(super) struct Bytes {
     pub(super) total: u64,
-    /// The largest piece.
+    /// The size of the largest piece.
     pub(super) largest: u64,
 }
 
@@ -113,7 +114,7 @@ impl Run {
         Self { name, members, accesses, edges, hints, graphs, is_too_large }
     }
 
-    /// Returns why it was not submitted as one task.
+    /// Returns the reason why the run was not submitted as a single task.
     pub(super) fn obstacle(&self) -> Obstacle {
         let task = self.members[0].name.clone();
         match self.is_too_large.load(Ordering::Relaxed) {
@@ -122,12 +123,12 @@ impl Run {
         }
     }
 
-    /// Returns how many tasks it has.
+    /// Returns the number of tasks in the run.
     pub(super) fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Returns the memory that it needs.
+    /// Returns the amount of memory that the run needs.
     pub(super) fn bytes(&self) -> Bytes {
         let mut bytes = Bytes { total: 0, largest: 0 };
         let mut seen = Vec::new();
@@ -142,7 +143,7 @@ impl Run {
         bytes
     }
 
-    /// Submits it, and returns whether as one task.
+    /// Submits the run, and returns whether it was submitted as a single task.
     pub(super) fn submit(self: &Arc<Self>, steps: &[Box<dyn Step>], door: &Door) -> Result<bool, SubmitError> {
         let steps = self.members.iter().map(|member| &*steps[member.step]);
         if self.is_too_large.load(Ordering::Relaxed) {
@@ -195,7 +196,7 @@ struct RunBody {
     number: Arc<OnceLock<TaskId>>,
 }
 
-/// A part whose value is bad, and the cause.
+/// A part whose value is bad, with the cause.
 #[derive(Clone)]
 struct Bad {
     data: DataId,
@@ -204,7 +205,7 @@ struct Bad {
 }
 
 impl RunBody {
-    /// Calls the bodies whose inputs are good, one after the other. The first loss of a device ends this.
+    /// Calls the bodies whose inputs are good, one after the other. Stops when a device is lost.
     fn call_all(
         &self,
         mut call: impl FnMut(usize, Option<Box<dyn Body>>) -> Result<(), FailureReason>,
@@ -236,7 +237,7 @@ impl RunBody {
         Ok(())
     }
 
-    /// Notes that a task of the run has failed.
+    /// Records that a task of the run has failed.
     fn note(&self, Member { name, location, iteration, .. }: &Member, reason: FailureReason) -> Arc<TaskFailure> {
         let number = *self.number.get().expect("a run has its number before its body runs");
         let failure = Arc::new(TaskFailure::new(number, name, location, reason).in_iteration(*iteration));
@@ -265,7 +266,8 @@ impl Member {
         bad.extend(spoiled.map(|region| Bad { data: region.data, block: region.block, cause: cause.clone() }));
     }
 
-    /// Removes the marks of the parts that the member writes; they are good now, or bad for another reason.
+    /// Removes the marks from the parts that the member writes, because these parts are now good, or bad for another
+    /// reason.
     fn mend(&self, bad: &mut Vec<Bad>) {
         for region in self.written() {
             let (there, mut rest): (Vec<_>, Vec<_>) =
@@ -291,7 +293,7 @@ impl Member {
     }
 }
 
-/// Calls a body and returns how it has failed, if it has.
+/// Calls a body and, if it fails, returns the reason. A panic counts as a failure.
 fn guarded(call: impl FnOnce() -> Result<(), FailureReason>) -> Result<(), FailureReason> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(FailureReason::from_panic(payload)))
 }
@@ -308,7 +310,7 @@ impl Body for RunBody {
         self.run.accesses.iter().for_each(|access| visit(access.record()));
     }
 
-    /// Runs in host memory: on a machine without CPU units, or if its device is gone.
+    /// Runs the bodies in host memory, which happens on a machine without CPU units or if the run's device is gone.
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
         let call = |_, body: Option<Box<dyn Body>>| match body {
             None => Ok(()),
@@ -371,7 +373,7 @@ impl Parts for RunBody {
 
     fn missing(&self, visit: &mut dyn FnMut(DataId, &Block, &Arc<TaskFailure>)) {
         let bad = self.bad.lock();
-        // A bad part that was not to be written stays as it was.
+        // A bad part that the run was not meant to write stays as it was.
         for access in self.run.accesses.iter().filter(|access| access.mode.writes()) {
             for Bad { data, block, cause } in bad.iter().filter(|bad| bad.data == access.kept.cell.datum.id) {
                 if let Some(missing) = block.intersection(&access.block) {

@@ -35,34 +35,34 @@ impl RecordedRegion {
     }
 }
 
-/// A step of each replay, in the order in which it was recorded.
+/// A step of a recording. Each replay executes the steps in the order in which they were recorded.
 pub(super) trait Step: Send {
     /// Refuses a step that can no longer be submitted.
     fn check(&self) -> Result<(), SubmitError>;
 
-    /// Returns the regions that it accesses.
+    /// Returns the regions that the step accesses.
     fn regions(&self) -> &[RecordedRegion];
 
     /// Returns the task's name, if the step is a task.
     fn name(&self) -> &str;
 
-    /// Submits it as if it had not been recorded.
+    /// Submits the step as if it had not been recorded.
     fn resubmit(&self, door: &Door) -> Result<(), SubmitError>;
 
-    /// Returns whether it is a task.
+    /// Returns whether the step is a task.
     fn is_task(&self) -> bool;
 
-    /// Returns why the runtime cannot keep it as it is from replay to replay.
+    /// Returns the reason why the runtime cannot keep the task from replay to replay, if there is one.
     fn obstacle(&self) -> Option<Obstacle>;
 
-    /// Returns the step as a part of a run that a device launches as a whole, or why it cannot be one; `Err(None)` if
-    /// it is not a task.
+    /// Returns the step as a part of a run that a device launches as a whole, or the reason why it cannot be in a run;
+    /// `Err(None)` if the step is not a task.
     fn graphable(&self) -> Result<Graphable<'_>, Option<Obstacle>>;
 
-    /// Returns its bodies for one replay, one of which will be called.
+    /// Returns the bodies of the step for one replay, one of which will be called.
     fn body(&self) -> Box<dyn Body>;
 
-    /// Adds it, with this number, to a graph that is kept. The step must have no obstacle.
+    /// Adds the step, with this ID, to a graph that is kept. The step must have no obstacle.
     fn freeze(&self, id: TaskId, graph: &mut Freezer);
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Graphable<'a> {
     pub(super) cost: Option<f64>,
     pub(super) index: Option<&'a Index>,
     pub(super) iteration: Iteration,
-    /// The device that the task is for.
+    /// The device that the task is assigned to, if any.
     pub(super) device: Option<DeviceId>,
 }
 
@@ -105,7 +105,7 @@ pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
     /// Whether there is a body.
     const PRESENT: bool;
 
-    /// Returns this body combined with one for accelerators, for one replay.
+    /// Returns this body combined with a body for accelerators, for one replay.
     fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body>;
 
     /// Returns the same body for another task.
@@ -182,7 +182,7 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
         regions.into()
     }
 
-    /// Returns the task for one more submission.
+    /// Returns a builder that submits the task once more.
     fn task<'s>(&'s self, door: &'s Door) -> TaskBuilder<'s, Again<'s, S>, impl Slot<S>> {
         let again = Again { stored: &self.stored, regions: &self.regions };
         let task = TaskBuilder::new(EntranceOf::Front(door), Kin::None, self.name.clone(), again);
@@ -283,7 +283,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 }
 
-/// The beginning of a new instance of an iteration space.
+/// A step that begins a new instance of an iteration space.
 impl Step for IterationSpace {
     fn check(&self) -> Result<(), SubmitError> {
         Ok(())

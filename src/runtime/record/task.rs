@@ -1,7 +1,7 @@
-//! The description of a task, or a loop, that is recorded.
+//! Builder methods for tasks and loops that are recorded.
 //!
-//! Its bodies are called once in each replay, so they are `Fn`; otherwise it is described like a task that is
-//! submitted.
+//! The bodies of a recorded task are called once in each replay, so they are `Fn`. In other respects, a recorded task
+//! is described like a task that is submitted.
 
 use super::super::bodies::Bodies;
 use super::super::for_each::{LoopBody, LoopBuilder, count};
@@ -45,7 +45,7 @@ impl<S: AccessList> Ungrouped for Recorded<'_, S> {}
 impl Sealed for &Recorder<'_> {}
 impl Ungrouped for &Recorder<'_> {}
 
-/// A loop that is being recorded keeps its recorder. Its bodies last as long as the recording.
+/// A loop that is being recorded keeps a reference to its recorder. Its bodies last as long as the recording.
 impl Share<'static> for &Recorder<'_> {
     fn share_host<A: AccessList>(self, body: Common<SharedHostBody<'static, A>>) -> Common<SharedHostBody<'static, A>> {
         body
@@ -59,7 +59,7 @@ impl Share<'static> for &Recorder<'_> {
     }
 }
 
-/// All of a recorded task except its name, its accesses and its body for CPU units.
+/// Everything that describes a recorded task except its name, its accesses and its body for CPU units.
 pub(super) struct About<S: AccessList> {
     pub(super) host_only: bool,
     pub(super) hints: Hints,
@@ -95,8 +95,8 @@ where
     /// Records the task: each replay submits it after the tasks that were recorded before it.
     ///
     /// # Errors
-    /// As for the submission of a task; or it uses the result of a task ([`SubmitError::RecordedResult`]), which
-    /// exists only once, or a parameter of another recording.
+    /// As for the submission of a task. Also fails if the task uses the result of a task
+    /// ([`SubmitError::RecordedResult`]), which exists only once, or a parameter of another recording.
     #[track_caller]
     pub fn submit(self) -> Result<(), SubmitError> {
         let Self { keep: Recorded { recorder, bodies }, name, accesses, cpu, host_only, hints, .. } = self;
@@ -110,10 +110,10 @@ where
     A: LoopAccesses,
     C: IterationBody<A::Stored>,
 {
-    /// Records a task for each iteration, in order, and returns their number.
+    /// Records a task for each iteration, in order, and returns the number of tasks.
     ///
     /// # Errors
-    /// As for the submission of a loop, and as for a task that is recorded.
+    /// As for the submission of a loop, and as for the recording of a task.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
         let Self { keep: recorder, cpu, rest, .. } = self;
