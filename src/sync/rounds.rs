@@ -262,7 +262,7 @@ impl<K: Kind> OwnedTask<K> {
                     place.task().as_ref().set_poison(cause.clone());
                 }
                 if place.count_down() {
-                    Task::expect_run(place.task()); // in a large graph, it has been evicted from the caches since the last round
+                    Task::expect_run(place.task()); // in a large graph, it is no longer in the caches
                     ready(Self::of(place.task()));
                 }
             });

@@ -226,7 +226,7 @@ impl<'a, K: Kind> Met<'a, K> {
         self.place
     }
 
-    /// Returns the index of the task from which this one was reached, or `None` for the root.
+    /// Returns the task from which this one was reached, or `None` if this is the root.
     pub(crate) fn before(&self) -> Option<Self> {
         let before = self.walk.met[self.place].1;
         (self.place != self.root).then_some(Self { place: before, ..*self })
