@@ -103,8 +103,8 @@ impl<K: Kind> OwnedTask<K> {
     }
 
     /// Releases the successors: passes every successor that no longer waits for any task to `ready`, the last submitted
-    /// first. From then on, no task waits for this one. Must be called at most once, except that
-    /// [`finish`](Self::finish) may call it again.
+    /// first. From then on, no task waits for this one. Must be called at most once before [`finish`](Self::finish),
+    /// which also releases the successors.
     ///
     /// If this task is poisoned, successors that use a value it wrote are poisoned with the same cause.
     #[inline(always)] // on the path of every task

@@ -190,7 +190,7 @@ impl<K: Kind> Submitting<K> {
         // SAFETY: the run reference keeps the block alive until the bias is subtracted below.
         let blockers = unsafe { &task.as_ref().blockers };
         let take = BIAS - linked;
-        // Without edges, no other thread can count this task down, so no atomic operation is needed.
+        // Without edges, no other thread can count this task down, so no atomic read-modify-write is needed.
         if linked == 0 {
             blockers.store(0, Ordering::Relaxed);
             return Some(OwnedTask::of(task));
