@@ -20,7 +20,7 @@ pub(crate) struct Scope<T, N> {
 
 struct Frame<T, N> {
     domain: u64,
-    /// Whether the thread runs the value's code itself, rather than something next to it.
+    /// Whether the thread is running the value's own code, rather than other code on its behalf.
     open: bool,
     /// Null if the frame has no value.
     value: *const T,
