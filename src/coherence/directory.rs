@@ -242,7 +242,7 @@ impl Directory {
 
     /// Plans copies to the home for those parts that no replica will hold after `id` is gone.
     ///
-    /// Other leaving replicas do not count, because they may have relied on this one when they left.
+    /// Other leaving replicas do not count, because they relied on this one when they left.
     pub(crate) fn write_back(&mut self, id: ReplicaId, next_copy: &mut u64, transfers: &mut Transfers) {
         let block = self.replica(id).block;
         let replicas = &self.replicas;
