@@ -5,7 +5,7 @@
 //! the number of items plus the number of items found. The boxes' sizes, size differences and insertion order do not
 //! matter, because there is no cell size that would have to suit them.
 //!
-//! Items are the caller's numbers, from 0 on without large gaps; the tree does not know what they stand for.
+//! Items are numbers chosen by the caller, starting at 0 and without large gaps. The tree does not interpret them.
 //!
 //! Nodes store boxes in units of *cells*. A cell is a single index, unless the whole has more indices along an axis
 //! than the maximum number of cells; in that case a cell is a power-of-two number of indices. Boxes are rounded
