@@ -1,5 +1,5 @@
-//! Coherence: which replica of which part of a data object is valid, and which copies bring a region where it is
-//! needed.
+//! Coherence: tracks which replicas hold valid parts of a data object, and plans the copies that bring a region to
+//! where it is needed.
 //!
 //! A *replica* is a box of a data object in one address space, with separate memory. The *home* replica covers the
 //! whole data object in host memory and always exists. The [`Directory`] is the only place that records which parts are

@@ -21,8 +21,8 @@ pub(crate) const MOST_TOGETHER: usize = 32;
 /// filled it.
 pub(crate) type Batch = ArrayVec<Submitting, MOST_TOGETHER>;
 
-/// The accesses of many tasks, all of which access the same data objects in the same order with the same modes. Each
-/// task has at most [`FEW_ACCESSES`], and none of them is weak.
+/// The accesses of many tasks. All tasks access the same data objects in the same order with the same modes. Each task
+/// has at most [`FEW_ACCESSES`], and none of them is weak.
 pub(crate) trait Together {
     /// Calls `then` with the accesses of the task with this index. Runs user code before and after that call.
     fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R;

@@ -160,8 +160,8 @@ impl Indexed {
         read.at = at;
     }
 
-    /// Called before `block` is written. Returns the same history by tiles if everything written so far consists of
-    /// tiles of which `block` is one.
+    /// Called before `block` is written. Returns the same history by tiles if `block` is a tile and everything written
+    /// so far consists of such tiles.
     #[inline]
     pub(super) fn try_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
         let (parts, now) = self.compare_at;

@@ -25,7 +25,7 @@ pub enum Mode {
     Commutative,
     /// Adds a private contribution to the region by an associative operation.
     Reduction(OpId),
-    /// Reads the region, or receives the failure because of which there is nothing to read.
+    /// Reads the region, or receives the failure that left nothing to read.
     Outcome,
     /// Is ordered like a read, but reads nothing.
     After,

@@ -2,7 +2,7 @@
 //!
 //! While the graph is being recorded, the histories keep finished tasks, so that the graph contains every dependence.
 //! If only a trace is recorded, the histories do not keep finished tasks, because memory use would grow with each task.
-//! So a trace lacks dependences on tasks that the histories have forgotten, all of which had ended before their
+//! So a trace lacks dependences on tasks that the histories have forgotten. All these tasks had ended before their
 //! successors were submitted.
 
 use super::datum::{AccessRecord, Datum};

@@ -23,7 +23,7 @@
 //! Invariants:
 //! 1. All of a member's tickets for a lane come after all tickets of earlier members, because they are issued while the
 //!    data object stays locked. A task uses its tickets in the order in which they were issued.
-//! 2. A member is early only because of earlier members, never because of its own other tickets.
+//! 2. A member is early only because of earlier members, never because of other tickets that it holds.
 //! 3. Hence a task waits only for earlier submissions or for a thread that is already combining, so there is no cycle.
 //!
 //! Operations are user code: they may run for a long time, panic, or submit tasks, which may even join the same group.

@@ -122,7 +122,7 @@ impl Axis {
         (tile, tile * self.extent == from_first || index == 0)
     }
 
-    /// Returns the tile of the index before this one, which is not 0, and whether it ends here.
+    /// Returns the tile that contains the index before `end`, which must not be 0, and whether the tile ends at `end`.
     #[inline]
     fn tile_before(&self, end: u32) -> (u32, bool) {
         let from_first = end - 1 + self.offset;

@@ -1,6 +1,6 @@
 //! Merging of the parts of a region map: when a merge is due, and which boxes are united.
 //!
-//! Where blocks have crossed, cuts remain even after the values on both sides have become alike. A program whose blocks
+//! Cuts between crossing blocks remain even after the values on both sides have become alike. A program whose blocks
 //! move would therefore cut a map into ever more parts. So a map tracks its *wear*: the number of its parts, and the
 //! number of parts beyond the first that visits have reached. When the wear is large enough to pay for examining all
 //! parts, neighbours that are alike are united.

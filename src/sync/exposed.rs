@@ -84,7 +84,7 @@ impl<K: Kind> Exposed<K> {
     /// that runs the task. Has no effect unless the task is the innermost one.
     pub(crate) fn waits(&self, task: &OwnedTask<K>, at: Option<&'static Location<'static>>) {
         let shown = self.shown.load(Ordering::Relaxed);
-        // SAFETY: the frame is alive (invariant 2), and only this thread removes it.
+        // SAFETY: the frame is alive (invariant 2), and only this thread can remove it.
         let frame = unsafe { shown.as_ref() };
         if let Some(frame) = frame.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task))) {
             let at = at.map_or(ptr::null_mut(), |at| ptr::from_ref(at).cast_mut());
@@ -95,7 +95,7 @@ impl<K: Kind> Exposed<K> {
 
     /// Updates `waiting` for this frame, which is or is about to become the innermost frame.
     fn note_wait(&self, frame: *mut Frame<K>) {
-        // SAFETY: the frame is alive (invariant 2), and only this thread removes it.
+        // SAFETY: the frame is alive (invariant 2), and only this thread can remove it.
         let waits = unsafe { frame.as_ref() }.is_some_and(|frame| !frame.waits_at.load(Ordering::Relaxed).is_null());
         self.waiting.store(if waits { frame } else { ptr::null_mut() }, Ordering::Relaxed);
     }

@@ -48,7 +48,7 @@ impl<K: Kind> Place<K> {
     }
 }
 
-/// The edges and countdowns; see the module.
+/// The edges and countdowns; see the module documentation.
 pub(super) struct FixedEdges<K: Kind> {
     /// Both slices are created by `Box::into_raw`. They are not stored as boxes, because boxes must not be moved while
     /// other threads read their contents.
@@ -64,10 +64,10 @@ impl<K: Kind> FixedEdges<K> {
     /// their stamps, until this returns. The edges in their blocks are not used afterwards.
     pub(super) unsafe fn new(tasks: &[NonNull<Task<K>>]) -> Self {
         let place = |(number, task): (u64, &NonNull<Task<K>>)| {
-            // SAFETY: the task lives, and the caller has it exclusively.
+            // SAFETY: the task is alive, and the caller has exclusive access to it.
             let header = unsafe { task.as_ref() };
             header.set_stamp(number); // so that its predecessors find its place below
-            // SAFETY: the task lives, and the caller has it exclusively.
+            // SAFETY: the task is alive, and the caller has exclusive access to it.
             let linked = header.linked.with(|linked| unsafe { *linked });
             Place { task: *task, blockers: AtomicU32::new(linked), linked }
         };

@@ -112,8 +112,8 @@ impl<K: Kind> OwnedTask<K> {
         let poison = self.poison();
         self.successors.close(|link| {
             let (successor, flow) = link.open();
-            // SAFETY: its run reference keeps a blocked task alive, and it is still blocked, as it has not been counted
-            // down here yet.
+            // SAFETY: a blocked task is kept alive by its run reference, and the successor is still blocked, because it
+            // has not been counted down here yet.
             let task = unsafe { successor.as_ref() }; // must not be used after the countdown
             if flow == Flow::Value
                 && let Some(cause) = &poison
@@ -127,23 +127,24 @@ impl<K: Kind> OwnedTask<K> {
     }
 
     /// Ends the task like [`finish`](Self::finish), but a successor may have to wait for another task instead. `next`
-    /// returns that task and the [`Flow`] of the new edge. If that task has finished meanwhile, its poison is passed on
-    /// and `next` is called again; when `next` returns `None`, the successor is counted down. `next` gets the successor
-    /// and its body, and must read only those parts of the body that do not change.
+    /// returns that task and the [`Flow`] of the new edge. If that task has finished in the meantime, its poison is
+    /// passed on and `next` is called again; when `next` returns `None`, the successor is counted down. `next` gets the
+    /// successor and its body, and must read only those parts of the body that do not change.
     pub(crate) fn finish_into(
         self,
         mut next: impl FnMut(&Task<K>, &K::Body) -> Option<(TaskRef<K>, Flow)>,
         mut ready: impl FnMut(OwnedTask<K>),
     ) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run.
+        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run,
+        // so the body is dropped exactly once.
         unsafe { this.0.drop_body() };
         let poison = this.poison();
         this.successors.close_with(|edge, link| {
             let (successor, flow) = link.open();
-            // SAFETY: its run reference keeps a blocked task alive, and it is still blocked, as it has not been counted
-            // down here yet. Its only possible owner is its submitter, which does not create a unique reference to the
-            // body either.
+            // SAFETY: a blocked task is kept alive by its run reference, and the successor is still blocked, because it
+            // has not been counted down here yet. Its only possible owner is its submitter, which does not create a
+            // unique reference to the body either.
             let (task, body) = unsafe { (successor.as_ref(), successor.as_ref().body.as_ref()) };
             if flow == Flow::Value
                 && let Some(cause) = &poison
@@ -176,7 +177,8 @@ impl<K: Kind> OwnedTask<K> {
     #[inline(always)] // on the path of every task
     pub(crate) fn finish(self, ready: impl FnMut(OwnedTask<K>)) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run.
+        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run,
+        // so the body is dropped exactly once.
         unsafe { this.0.drop_body() };
         this.release(ready);
         drop(TaskRef(this.0.0));

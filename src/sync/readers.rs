@@ -17,7 +17,7 @@ const WAITING: u32 = 1 << 31;
 /// A reader beyond this number aborts the process, as too many references do ([`super::ref_count`]).
 const MOST: u32 = WAITING / 2;
 
-/// The readers of one value; see the module. `W` wakes the waiting taker.
+/// The readers of one value; see the module documentation. `W` wakes the waiting taker.
 pub(crate) struct Readers<W> {
     state: AtomicU32,
     waiting: Mutex<Option<W>>,

@@ -80,7 +80,7 @@ impl<T> Successors<T> {
     /// Passes every successor that is currently in the list to `each`, the last pushed first.
     ///
     /// # Safety
-    /// The list is not closed meanwhile.
+    /// The list is not closed during this call.
     pub(crate) unsafe fn look(&self, mut each: impl FnMut(T))
     where
         T: Copy,
@@ -105,8 +105,8 @@ impl<T> Successors<T> {
     /// Replaces the list's contents with these edges, in the given order.
     ///
     /// # Safety
-    /// The list is not closed, and no other thread uses it meanwhile. The edges are valid, in no list, and are neither
-    /// moved nor touched by other code until the list is closed and walked, or replaced.
+    /// The list is not closed, and no other thread uses it during this call. The edges are valid, in no list, and are
+    /// neither moved nor touched by other code until the list is closed and walked, or replaced.
     pub(crate) unsafe fn replace(&self, edges: NonNull<[Edge<T>]>) {
         let mut head = ptr::null_mut();
         for at in (0..edges.len()).rev() {

@@ -101,7 +101,7 @@ impl<K: Kind> Tail<K> {
     /// The tail was initialized, and is valid.
     #[inline]
     pub(super) unsafe fn note(tail: NonNull<Self>, of: NonNull<u8>, edge: *const u8, block: *const u8) {
-        // SAFETY: the caller guarantees that the tail is valid; the reference covers atomics alone.
+        // SAFETY: the caller guarantees that the tail is valid, and the reference covers only atomics.
         let notes = unsafe { &(*tail.as_ptr()).notes };
         notes.add(of, edge);
         notes.add(of, block);
@@ -116,7 +116,7 @@ impl<K: Kind> Tail<K> {
     where
         K: 't,
     {
-        // SAFETY: the caller guarantees that the tail is valid; the reference covers atomics alone.
+        // SAFETY: the caller guarantees that the tail is valid, and the reference covers only atomics.
         unsafe { &(*tail.as_ptr()).notes }.followed(of)
     }
 }

@@ -181,7 +181,7 @@ impl<K: Kind> Task<K> {
     /// Calls `each` with every task that currently waits for this one.
     ///
     /// # Safety
-    /// This task does not end meanwhile.
+    /// This task does not end during this call.
     pub(super) unsafe fn successors(&self, mut each: impl FnMut(TaskRef<K>)) {
         // SAFETY: the caller guarantees that this task does not end, so its list is not walked, and the tasks in the
         // list stay blocked. Their run references therefore keep them alive while a reference is added here.

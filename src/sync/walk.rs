@@ -34,7 +34,7 @@ pub(crate) enum Next {
     Stop,
 }
 
-/// The state of a walk; see the module.
+/// The state of a walk; see the module documentation.
 pub(crate) struct Walk<K: Kind> {
     /// The tasks in the order in which they were visited, each with the index of the task from which it was reached. A
     /// root has its own index instead.

@@ -9,7 +9,7 @@ use crate::ids::DataId;
 use crate::region::Block;
 use std::sync::Arc;
 
-/// See the module documentation.
+/// Part-by-part interface of a task; see the module documentation.
 pub(crate) trait Parts {
     /// Returns a block that contains the `access`-th region and must be allocated as a single piece.
     fn hull(&self, access: usize) -> Block;

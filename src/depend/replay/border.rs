@@ -104,7 +104,7 @@ fn gate_at(own: Own, kept: Arc<dyn Keeps>, block: Block, mode: Mode) -> Submitti
 /// good. If no batch is given, no part is held.
 ///
 /// # Errors
-/// Returns an error if a data object was taken; nothing was entered then.
+/// Returns an error if a data object was taken; in that case nothing was entered.
 pub(super) fn enter(
     frozen: &Frozen,
     replays: &Arc<Replays>,

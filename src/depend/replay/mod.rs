@@ -198,7 +198,7 @@ impl Replays {
     /// Adds a replay after other submissions by entering its border into the histories.
     ///
     /// # Errors
-    /// Returns an error if a data object was taken; nothing is entered then.
+    /// Returns an error if a data object was taken; in that case nothing is entered.
     pub(crate) fn enter(
         self: &Arc<Self>,
         round: Round,
