@@ -185,7 +185,7 @@ impl Directory {
 
     /// Plans the copies that make `block` valid in replica `to`, each from the nearest valid replica.
     ///
-    /// Parts that are already on their way are not copied again; their copies are appended to `pending`.
+    /// Parts that are already being copied are not copied again; the copies under way are appended to `pending`.
     pub(crate) fn fill(
         &mut self,
         to: ReplicaId,

@@ -11,7 +11,7 @@ use crate::region::{Block, BoxIndex, Entry};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// A use of a part of a replica by a task that has not ended, although other tasks may already be queued after it.
+/// The use of part of a replica by a task that has not ended. Other tasks may already be queued after that task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IssuedUse {
     pub(crate) task: TaskId,

@@ -32,7 +32,7 @@
 //! 2. `pending` counts the incomplete children, plus one for the body. The count reaches 0 once. A task that runs in
 //!    rounds keeps its domain, which counts the body forever: the domain is sealed from the end of one round's body
 //!    until the first child of the next round, and it is emptied in between, when all children are complete.
-//! 3. A domain is live as long as a task in it may have to be waited for, or passes a failure on.
+//! 3. A domain is live as long as other tasks may have to wait for a task in it, or inherit a failure from it.
 //! 4. Code that finds a task here checks once whether the task has finished. If it has, the code then looks at the
 //!    task's failure and at the task's own domain. If it has not, the code waits for the task, and linking the edge
 //!    reveals whether the task has finished in the meantime.
@@ -128,7 +128,7 @@ fn allows(held: Mode, mode: Mode) -> bool {
 }
 
 impl Domain {
-    /// Makes the domain of a task whose accesses `visit` shows, inside the domain of its parent.
+    /// Makes the domain of a task inside its parent's domain. `visit` visits the task's accesses.
     pub(crate) fn new(
         task: &Meta,
         outer: Option<&Child>,
@@ -175,16 +175,16 @@ impl Domain {
         self.histories.lock().sealed = true;
     }
 
-    /// Forgets the children of a round, all of which are complete. The caller must hold no lock and behave as if
-    /// inside a body: failures may be dropped.
+    /// Forgets the children of a round, which must all be complete. The caller must hold no lock and act as if inside a
+    /// body, because failures may be dropped.
     pub(crate) fn begin_again(&self) {
         let of_data = std::mem::take(&mut self.histories.lock().of_data);
         let failures = self.take_failures();
         drop_quietly(|| drop((of_data, failures)));
     }
 
-    /// The task of a frozen graph that this task is or descends from. A replay ends after all of these tasks have
-    /// ended.
+    /// The task of a frozen graph that this task is or descends from. A replay ends only after its tasks and all their
+    /// descendants have ended.
     pub(crate) fn replayed(&self) -> Option<TaskId> {
         self.replayed
     }
@@ -307,7 +307,8 @@ impl Domain {
         self.holds(access.datum.id) && !access.datum.is_made_by(self.task) && !access.block.is_empty()
     }
 
-    /// Whether a task here may have to be waited for, or passes a failure on, although the body has ended.
+    /// Whether other tasks may still have to wait for a task here, or inherit a failure from it, although the body has
+    /// ended.
     pub(super) fn is_live(&self) -> bool {
         self.live.load(Ordering::Acquire)
     }
@@ -443,7 +444,7 @@ impl fmt::Debug for Domain {
     }
 }
 
-/// Returns the domain of a finished task if a task in it may still have to be waited for.
+/// Returns the domain of a finished task if other tasks may still have to wait for a task in the domain.
 pub(super) fn live_domain(task: &TaskRef) -> Option<&Arc<Domain>> {
     task.shared().domain.get().filter(|domain| domain.is_live())
 }

@@ -1,4 +1,4 @@
-//! Tests that histories stay short after many tasks have ended whose blocks never recur.
+//! Tests that histories stay short after many tasks with never-recurring blocks have ended.
 
 use super::tests::Program;
 use super::{Mode, OpId};

@@ -142,7 +142,8 @@ impl Fragment {
         history
     }
 
-    /// Visits the tasks that an access of this mode would come after, and whether each holds the part weakly.
+    /// Visits the tasks that an access of this mode would have to follow, each with a flag that tells whether it holds
+    /// the part weakly.
     pub(super) fn predecessors(&self, mode: Mode, mut found: impl FnMut(Predecessor, bool)) {
         let others = self.open.iter().flat_map(|open| &open.others);
         self.first.iter().chain(others).for_each(|task| found((task.clone(), flow(mode)), self.is_held_weakly()));

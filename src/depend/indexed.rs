@@ -1,4 +1,4 @@
-//! The history of a data object of several dimensions with many blocks: accesses as they were declared, found by an
+//! The history of a multi-dimensional data object with many blocks: accesses exactly as declared, found through an
 //! index of boxes.
 //!
 //! Blocks that tasks read usually overlap: a stencil reads each tile with a halo that crosses the neighbours' halos. If

@@ -12,9 +12,9 @@
 //! tasks, not for data objects.
 //!
 //! Invariants:
-//! 1. All of one task's accesses are entered under the locks of all its data objects at once, taken in the order of
-//!    their addresses; those of a child are entered under the lock of its parent's domain. Hence edges always lead from
-//!    earlier to later submissions, and there is no cycle.
+//! 1. All of a task's accesses are entered while all its data objects are locked; the locks are taken in address order.
+//!    A child's accesses are entered under the lock of its parent's domain. Hence edges always lead from earlier to
+//!    later submissions, and there is no cycle.
 //! 2. Every pair of conflicting accesses is connected by a path of edges. Every edge connects conflicting accesses, or
 //!    leads to or from a [`join`] that replaces such edges.
 //! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.

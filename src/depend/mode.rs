@@ -69,7 +69,7 @@ impl OpId {
         self.0 & Self::ACCUMULATED != 0
     }
 
-    /// Whether contributions are combined in the order of their arrival.
+    /// Whether contributions are combined in the order in which they arrive.
     pub(crate) fn is_in_any_order(self) -> bool {
         self.0 & Self::ANY_ORDER != 0
     }

@@ -1,4 +1,4 @@
-//! Reductions in the order of submission, on arrays that other accesses split, driven by hand.
+//! Tests of reductions in submission order on arrays that other accesses split, driven by hand.
 //!
 //! The driver replaces the units. It lets ready tasks in, ends them in any order, and records each combined block.
 
@@ -28,7 +28,7 @@ struct Machine {
     plans: Vec<Planned>,
     /// Tasks that may run because everything that they wait for has ended.
     running: Vec<OwnedTask>,
-    /// Which task has combined which block, in the order of combination.
+    /// The task and block of each combination, in order.
     combined: Vec<(u64, Block)>,
     ended: usize,
     /// Number of elements of all replicas that exist or may be created at any time.

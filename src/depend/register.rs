@@ -186,8 +186,8 @@ impl Newcomer<'_> {
         self.enter_all(accesses, &order, Vec::new(), Vec::push)
     }
 
-    /// Enters accesses in this order, in which those of one data object are adjacent, and keeps the locks in
-    /// `guards`.
+    /// Enters accesses in the given order, in which accesses to the same data object must be adjacent. Keeps the locks
+    /// in `guards`.
     #[inline]
     fn enter_all<'a, G: DerefMut<Target = [Guard<'a>]>>(
         &mut self,

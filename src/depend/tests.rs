@@ -1,4 +1,5 @@
-//! Checks of whole programs against the order of submission: every task must find what the tasks before it have left.
+//! Checks of whole programs against submission order: every task must find the contents that the tasks before it
+//! produced.
 
 use super::Own;
 use super::node::Bodiless;
@@ -384,7 +385,7 @@ fn writer_of_all_is_source_of_each_part() {
     }
 }
 
-/// A history that a long run of accesses has made long becomes short again when steps have few accesses.
+/// A history that has grown long during many accesses becomes short again once each step has only a few accesses.
 #[test]
 fn long_history_becomes_a_list_again() {
     let mut program = Program::over(&SHAPE);

@@ -333,7 +333,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Boxes of two extents and some of arbitrary extents, in an array where a few are far from the start.
+    /// Boxes of two extents and some of arbitrary extents, a few of them far from the start of the array.
     fn block() -> impl Strategy<Value = Block> {
         let side = || {
             prop_oneof![

@@ -8,7 +8,8 @@
 //! all after that.
 //!
 //! Invariants:
-//! 1. No leaf of the tree is empty; a leaf's key in the tree is its first start; it ends where the next one begins.
+//! 1. No leaf of the tree is empty. A leaf's key in the tree is its first start, and each leaf ends where the next leaf
+//!    begins.
 //! 2. Starts ascend strictly, in each leaf and from leaf to leaf.
 //! 3. A leaf has at most [`MOST`] intervals. Leaves that have become small are joined when intervals are united.
 //! 4. Leaves that are not in the tree have no intervals and end at 0, so no finger is valid in them and none of them is

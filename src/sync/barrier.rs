@@ -1,8 +1,8 @@
 //! A pair of asymmetric fences: a light one that is free, for the hot path, and a heavy one that costs a system call.
 //!
-//! A light fence in one thread and a heavy fence in another order the accesses around them as two sequentially
-//! consistent fences do. On Linux the heavy fence is the system call `membarrier`, which makes every running thread of
-//! the process execute a fence. On systems without such a call, both are ordinary fences.
+//! A light fence in one thread and a heavy fence in another thread order the surrounding accesses just as two
+//! sequentially consistent fences would. On Linux the heavy fence is the system call `membarrier`, which makes every
+//! running thread of the process execute a fence. On systems without such a call, both are ordinary fences.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};

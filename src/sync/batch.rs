@@ -1,4 +1,4 @@
-//! Lists of free blocks: each thread keeps some for itself, and full lists change hands under a lock.
+//! Lists of free blocks: each thread has its own lists, and full lists move between threads under a lock.
 //!
 //! Freeing and allocating threads take the lock only once per batch of blocks. A thread has two lists, so it does not
 //! have to take the lock each time its number of blocks crosses a batch boundary.

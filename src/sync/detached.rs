@@ -46,7 +46,7 @@ impl<T> Detached<T> {
         self.holds.load(Ordering::Acquire) == 1
     }
 
-    /// Gives a hold back. The last one takes the parked value.
+    /// Gives a hold back. If it was the last hold, takes and returns the parked value.
     #[must_use]
     pub(crate) fn give_back(&self) -> Option<T> {
         // Everything done under this hold happens before anything that the last holder does.

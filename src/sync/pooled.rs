@@ -26,7 +26,7 @@ impl<T> Pooled<T> {
     pub(crate) fn new(value: T) -> Self {
         const { assert!(size_of::<T>() > 0, "a zero-sized value needs no box") };
         let block = pool::allocate(Self::LAYOUT, Self::CLASS).cast::<T>();
-        // SAFETY: the block is new, large enough and aligned.
+        // SAFETY: the block was just allocated, so nothing else uses it, and it is large enough and aligned.
         unsafe { block.write(value) };
         Self(block)
     }

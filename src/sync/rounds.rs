@@ -31,8 +31,8 @@ use std::sync::Arc;
 /// The stamp of tasks that run in rounds.
 pub(super) const IN_ROUNDS: u64 = u64::MAX;
 
-/// The number of tasks that one gatherer waits for. It is large enough that threads that end tasks concurrently seldom
-/// meet at the same gatherer.
+/// The number of tasks that one gatherer waits for. It is large enough that threads that end tasks concurrently rarely
+/// contend for the same gatherer.
 const GATHERED: usize = 32;
 
 /// The number of root tasks that one starter makes ready. Small enough that these tasks are still in the cache when

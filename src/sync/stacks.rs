@@ -17,7 +17,7 @@ const MAPPINGS: usize = 2;
 const PART_OF_MAPPINGS: (usize, usize) = (3, 4);
 /// The number of mappings that Linux allows by default.
 const USUAL_MAPPINGS: usize = 65_530;
-/// The part of limited addresses that stacks leave to other memory, and its bounds.
+/// The part of a limited address space that stacks leave to other memory, and its bounds.
 const PART_LEFT: u64 = 8;
 const LEAST_LEFT: u64 = 4 << 20;
 const MOST_LEFT: u64 = 256 << 20;

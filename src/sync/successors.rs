@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! 1. `head` is null, a chain of edges, or the address [`closed`]; once closed it stays closed.
-//! 2. A push that succeeds is seen by the close. A push that fails happened after the close, and by then everything
-//!    that the closing thread wrote before is visible to the pusher (release by the swap, acquire by the failed push).
+//! 2. The close sees every push that succeeds. A push that fails happened after the close, so everything that the
+//!    closing thread wrote before the close is visible to the pusher (release by the swap, acquire by the failed push).
 //! 3. The memory of an edge belongs to the pusher; the list only links it.
 
 use super::atomic::{AtomicPtr, Ordering};

@@ -5,7 +5,7 @@
 //!    and adds the number of linked edges. The thread that brings the count to zero owns the task; this happens exactly
 //!    once.
 //! 2. `refs` counts the shared references plus one for the *run reference*, which stays until the task is finished,
-//!    plus those that a [`Submitting`] has paid for in advance.
+//!    plus those that a [`Submitting`] has counted in advance.
 //! 3. `body` points into the same block. The task's owner drops the body when the task ends or is given up. Of
 //!    everything that is freed with the last reference, only the poison may have a destructor written by the user.
 //!    Therefore code that keeps a reference under a lock must ensure that the poison has another owner.
@@ -129,8 +129,8 @@ impl<K: Kind> Task<K> {
         self.successors.is_closed()
     }
 
-    /// Returns the number of unfinished tasks that this one waits for, unless it is still being submitted. A task of a
-    /// graph that runs in rounds has no such number.
+    /// Returns the number of unfinished tasks that this one waits for. Returns `None` while the task is being
+    /// submitted. The result has no meaning for a task of a graph that runs in rounds.
     pub(crate) fn blockers(&self) -> Option<u32> {
         let blockers = self.blockers.load(Ordering::Acquire);
         (blockers < BIAS / 2).then_some(blockers)

@@ -51,7 +51,7 @@ pub(crate) struct Parked {
     pub(crate) unit: UnitId,
 }
 
-/// State that keeps a task from ending when its body has returned; see the module documentation.
+/// State that prevents a task from ending when its body returns; see the module documentation.
 pub(crate) struct Detachment {
     state: Detached<Parked>,
     failure: Mutex<Option<FailureReason>>,

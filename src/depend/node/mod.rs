@@ -4,8 +4,8 @@
 //! tasks need ([`Side`]), and a body of any type ([`Body`]). This module also tracks the task whose code runs on a
 //! thread ([`running`]) and the regions that tasks submitted by this code must leave alone ([`Ancestry`]).
 //!
-//! This module never looks at a history and never makes an edge. It names only the parts of the dependence analysis
-//! that a task carries: its accesses, its turns and its tickets.
+//! This module never accesses a history and never creates an edge. Of the dependence analysis, it knows only the parts
+//! that a task carries: its accesses, turns and tickets.
 
 mod ancestry;
 mod bodiless;

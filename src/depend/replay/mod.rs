@@ -63,7 +63,8 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// Gives the parameters of one round to its tasks; returns the previous ones, to be dropped without a lock.
+/// Gives the parameters of one round to its tasks. Returns the previous round's parameters, which must be dropped
+/// without holding a lock.
 pub(crate) type Settle = Box<dyn FnOnce(&Idle<'_>) -> Box<dyn Any + Send> + Send>;
 
 /// A replay that has yet to run or is running.
@@ -335,7 +336,7 @@ impl Replays {
                     ended.push(Ended { number, waiting, poison: poison.clone() });
                 }
                 *left = if poison.iter().all(Option::is_none) { Vec::new() } else { poison };
-                // If there were no gates, the histories are updated when the next task comes.
+                // If there were no gates, the histories are updated before the next task is submitted.
                 match is_shown {
                     true => (*is_told, *is_owed) = (!left.is_empty(), false),
                     false => *is_owed = *is_told || !left.is_empty(),

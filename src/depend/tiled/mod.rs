@@ -1,4 +1,4 @@
-//! The history of a data object of several dimensions that is written tile by tile: one fragment for each tile.
+//! The history of a multi-dimensional data object that is written tile by tile: one fragment for each tile.
 //!
 //! Most programs write an array in tiles of one extent and read these tiles in full or in part: with halos, faces,
 //! single rows. If every write covers whole tiles, a task that reads any part of a tile conflicts with every task that
@@ -74,8 +74,8 @@ impl Tiled {
         self.own + self.strips.len()
     }
 
-    /// Enters an access of `newcomer` to a block that is not empty. Returns false, and enters nothing, if the block
-    /// does not suit the tiles.
+    /// Enters an access of `newcomer` to a non-empty block. Returns false, without entering anything, if the block does
+    /// not suit the tiles.
     #[inline]
     pub(super) fn enter(&mut self, access: usize, record: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) -> bool {
         let Some(span) = self.tiling.span(record.block) else { return false };

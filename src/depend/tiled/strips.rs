@@ -38,7 +38,7 @@ impl Default for Strips {
 }
 
 impl Strips {
-    /// Keeps a block that is not empty, if its indices are narrow.
+    /// Keeps a non-empty block, provided that its indices are narrow.
     #[inline]
     pub(super) fn keep(&mut self, task: TaskId, address: usize, block: &Block) {
         self.all.extend(NarrowBlock::new(block).map(|block| Strip { task, address, block }));
