@@ -1,12 +1,12 @@
 //! Capacity and use of each address space, and the choice of replicas to evict.
 //!
-//! A replica's bytes are in use until the driver reports that it has freed them. From the decision to evict it until
-//! then the replica is *leaving*: a task that needs room counts on its bytes and evicts no other replica for them,
-//! but does not get them yet.
+//! A replica's bytes are in use until the driver reports that it has freed them. Between the decision to evict it and
+//! that report, the replica is *leaving*: a task that needs room can count on the replica's bytes and need not evict
+//! another replica, but cannot use the bytes yet.
 //!
-//! A device may hold less than it reports, because others use it too and memory is fragmented. When it refuses an
-//! allocation, its memory is *limited* for a while to what was in use without that allocation. A task that is alone
-//! there may still try for everything it needs.
+//! A device may hold less than it reports, because other programs use it too and because memory gets fragmented. When a
+//! device refuses an allocation, its memory is *limited* for a while to the amount that was in use without that
+//! allocation. A task that runs alone on the device may still try to allocate everything that it needs.
 
 use super::Directory;
 use super::ReplicaId;
@@ -14,7 +14,7 @@ use super::recency::Recency;
 use crate::ids::{DataId, SpaceId};
 use rustc_hash::FxHashMap;
 
-/// Capacity and use of every address space; the host's is not counted.
+/// Capacity and use of every address space. Host memory is not tracked.
 #[derive(Debug)]
 pub(crate) struct Memories {
     spaces: Vec<Memory>,
@@ -23,36 +23,37 @@ pub(crate) struct Memories {
 #[derive(Debug)]
 struct Memory {
     capacity_bytes: u64,
-    /// The bytes it has turned out to hold; equal to the capacity, unless an allocation was refused recently.
+    /// Number of bytes that the memory has turned out to hold. Equal to the capacity unless an allocation was refused
+    /// recently.
     limit_bytes: u64,
     /// Number of further task ends after which the capacity is trusted again.
     limited_for: u32,
     used_bytes: u64,
-    /// The part of the used bytes that will be free without further action.
+    /// Number of used bytes that will become free without further action, because their replicas are leaving.
     leaving_bytes: u64,
-    /// The replicas that are not leaving, by their last use.
+    /// The replicas that are not leaving, ordered by last use.
     by_use: Recency,
 }
 
-/// Number of task ends for which a limit holds. Whatever limited the memory may be gone since, and finding that out
-/// costs a refusal.
+/// Number of task ends for which a limit holds. The limit must expire, because its cause may have disappeared; it must
+/// not expire too soon, because each new attempt may cost another refusal.
 const LIMITED_FOR: u32 = 1000;
 
-/// The way to reserve some bytes.
+/// How some bytes can be reserved.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// The bytes are free.
     Free,
-    /// They will be free once these replicas are evicted, the least recently used first.
+    /// The bytes will be free once these replicas have been evicted. The least recently used replica comes first.
     After(Vec<(DataId, ReplicaId)>),
-    /// They will be free once the replicas that are already leaving are gone.
+    /// The bytes will be free once the replicas that are already leaving are gone.
     Soon,
-    /// Tasks and copies use too much.
+    /// The bytes cannot be freed now, because tasks and copies use too much of the memory.
     Never,
 }
 
 impl Memories {
-    /// Makes the memories of all address spaces. `capacities_bytes[0]` is the host's and ignored.
+    /// Makes the memories of all address spaces. `capacities_bytes[0]` belongs to the host and is ignored.
     pub(crate) fn new(capacities_bytes: &[u64]) -> Self {
         let space = |&capacity_bytes| Memory {
             capacity_bytes,
@@ -70,13 +71,13 @@ impl Memories {
         if space.is_host() { u64::MAX } else { self.spaces[space.index()].capacity_bytes }
     }
 
-    /// Returns the bytes of a device's memory that are not in use.
+    /// Returns the number of bytes of a device's memory that are not in use.
     pub(crate) fn free(&self, space: SpaceId) -> u64 {
         let Memory { limit_bytes, used_bytes, .. } = &self.spaces[space.index()];
         limit_bytes.saturating_sub(*used_bytes)
     }
 
-    /// Returns the bytes that are in use or promised.
+    /// Returns the number of bytes that are in use or promised.
     pub(crate) fn in_use(&self, space: SpaceId) -> u64 {
         self.spaces[space.index()].used_bytes
     }
@@ -89,7 +90,7 @@ impl Memories {
         memory.limited_for = LIMITED_FOR;
     }
 
-    /// Counts the end of a task that had memory there.
+    /// Counts the end of a task that had memory in this space.
     pub(crate) fn task_ended(&mut self, space: SpaceId) {
         let memory = &mut self.spaces[space.index()];
         if memory.limited_for > 0 {
@@ -100,12 +101,12 @@ impl Memories {
         }
     }
 
-    /// Whether a memory currently holds less than its capacity.
+    /// Whether a memory's limit is currently below its capacity.
     fn is_limited(&self, space: SpaceId) -> bool {
         self.spaces[space.index()].limited_for > 0
     }
 
-    /// Visits the replicas that are not leaving, the least recently used first.
+    /// Visits the replicas that are not leaving, least recently used first.
     pub(crate) fn staying(&self, space: SpaceId) -> impl Iterator<Item = (DataId, ReplicaId)> {
         self.spaces[space.index()].by_use.iter()
     }
@@ -123,7 +124,7 @@ impl Memories {
         self.spaces[space.index()].used_bytes -= bytes;
     }
 
-    /// Records that a replica was made, or used again, at `now`.
+    /// Records that a replica was created or used again at time `now`.
     pub(crate) fn used(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, now: u64) {
         self.spaces[space.index()].by_use.used(data, replica, now);
     }
@@ -135,13 +136,13 @@ impl Memories {
         memory.leaving_bytes += bytes;
     }
 
-    /// Frees the bytes of a leaving replica that is gone.
+    /// Frees the bytes of a leaving replica that has been dropped.
     pub(crate) fn left(&mut self, space: SpaceId, bytes: u64) {
         self.spaces[space.index()].leaving_bytes -= bytes;
         self.release(space, bytes);
     }
 
-    /// Returns the bytes of replicas that are leaving this space.
+    /// Returns the number of bytes of replicas that are leaving this space.
     pub(crate) fn leaving(&self, space: SpaceId) -> u64 {
         self.spaces[space.index()].leaving_bytes
     }
@@ -182,8 +183,9 @@ impl Memories {
         Room::Never
     }
 
-    /// As [`Self::room`], for a task that is alone there: in a limited memory all other replicas are evicted, and
-    /// then everything the task needs is tried. The replicas `chosen` by the task itself stay.
+    /// Like [`Self::room`], for a task that runs alone in this space. If the memory is limited, all other replicas are
+    /// evicted, and then the task may try to allocate everything that it needs. The replicas that are `chosen` for the
+    /// task itself stay.
     pub(crate) fn room_alone(
         &mut self,
         space: SpaceId,
@@ -202,7 +204,7 @@ impl Memories {
             return Room::After(idle);
         }
         let Memory { capacity_bytes, limit_bytes, used_bytes, .. } = &mut self.spaces[space.index()];
-        // Copies that use other replicas must end before this is tried.
+        // Copies that use other replicas must end before the task may try.
         if !others.is_empty() || *used_bytes + bytes > *capacity_bytes {
             return Room::Never;
         }
@@ -210,8 +212,8 @@ impl Memories {
         Room::Free
     }
 
-    /// Returns the unpinned replicas to evict until no more than the limit is in use, or all of them if that is not
-    /// enough.
+    /// Returns the unpinned replicas that must be evicted to bring memory use down to the limit, or all unpinned
+    /// replicas if that is not enough.
     pub(crate) fn beyond_limit(
         &self,
         space: SpaceId,
@@ -234,7 +236,8 @@ mod tests {
     /// Bytes of a replica.
     const BYTES: u64 = 80;
 
-    /// Makes a memory full of four replicas of different data objects; `uses` are the times of their last use.
+    /// Makes a memory that is full of four replicas of different data objects. `uses` contains the time of each
+    /// replica's last use.
     fn full(uses: [u64; 4]) -> (Memories, FxHashMap<DataId, Directory>) {
         let mut memories = Memories::new(&[0, 4 * BYTES]);
         let mut directories = FxHashMap::default();
@@ -262,7 +265,7 @@ mod tests {
         assert_eq!(memories.room(DEVICE, BYTES + 1, &directories), leaving(&[2, 4]));
         assert_eq!(memories.room(DEVICE, 4 * BYTES, &directories), leaving(&[2, 4, 1, 3]));
         assert_eq!(memories.room(DEVICE, 4 * BYTES + 1, &directories), Room::Never);
-        // The second was used again and is now the last to go.
+        // The second replica was used again, so it is now evicted last.
         memories.used(DEVICE, DataId(2), ReplicaId(2), 50);
         assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[4]));
         // A pinned replica stays.
@@ -279,7 +282,8 @@ mod tests {
         memories.refused(DEVICE, BYTES);
         assert_eq!(memories.beyond_limit(DEVICE, &directories), [(DataId(2), ReplicaId(2))]);
         assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[2, 4]));
-        // A task that is alone evicts all others; the limit has no room for three replicas of the task itself.
+        // A task that runs alone evicts all other replicas. The limit has no room for three replicas of the task
+        // itself.
         let own = [(DataId(1), ReplicaId(1))];
         directories.get_mut(&DataId(1)).unwrap().replica_mut(ReplicaId(1)).pins = 1;
         memories.refused(DEVICE, 3 * BYTES);

@@ -1,4 +1,4 @@
-//! The directory of one data object: its replicas, and the parts of them that are valid.
+//! The directory of one data object: its replicas, and the valid parts of each replica.
 
 use super::CopyId;
 use super::issued::{IssuedUse, IssuedUses};
@@ -24,7 +24,7 @@ enum State {
     Valid,
 }
 
-/// Copies to be made for one access; usually a few.
+/// Copies to be made for one access, usually only a few.
 pub(crate) type Transfers = SmallVec<[Transfer; 8]>;
 type Losses = RegionMap<Option<Arc<TaskFailure>>>;
 type Holders = SmallVec<[(ReplicaId, State); 2]>;
@@ -35,17 +35,17 @@ pub(crate) struct Directory {
     pub(crate) data: DataId,
     pub(crate) element_bytes: usize,
     replicas: Replicas,
-    /// All replicas share the same bytes.
+    /// Whether all replicas share the same bytes.
     unified: bool,
     holders: RegionMap<Holders>,
     /// A replica that is valid everywhere, if one is known.
     complete: Option<ReplicaId>,
     issued: IssuedUses,
-    /// Parts without a valid replica, and the causes; absent as long as nothing was ever lost.
+    /// Parts without a valid replica, and the causes of their loss. `None` until something has been lost.
     lost: Option<Box<Losses>>,
 }
 
-/// Whether any part of any data object was ever lost. Usually none was, so no search is needed.
+/// Whether any part of any data object was ever lost. Usually nothing was lost, which makes a search unnecessary.
 #[derive(Debug, Default)]
 pub(crate) struct AnyLoss(bool);
 
@@ -56,7 +56,7 @@ impl AnyLoss {
 }
 
 impl Directory {
-    /// Makes the directory of a data object that is valid at home alone.
+    /// Makes the directory of a data object that is valid only at home.
     pub(crate) fn new(data: DataId, whole: Block, element_bytes: usize) -> Self {
         Self {
             data,
@@ -73,7 +73,8 @@ impl Directory {
     /// Returns the replica with this id.
     ///
     /// # Panics
-    /// Panics if there is none: ids come from this directory, and pinned replicas stay.
+    /// Panics if there is no such replica. This cannot happen for a pinned replica, because IDs come from this
+    /// directory and pinned replicas are never dropped.
     pub(crate) fn replica(&self, id: ReplicaId) -> &Replica {
         self.replicas.get(id).expect("a replica in use exists")
     }
@@ -82,7 +83,7 @@ impl Directory {
         self.replicas.get_mut(id).expect("a replica in use exists")
     }
 
-    /// Returns the replica with this id, unless it is gone.
+    /// Returns the replica with this id, or `None` if it has been dropped.
     pub(crate) fn find(&self, id: ReplicaId) -> Option<&Replica> {
         self.replicas.get(id)
     }
@@ -97,12 +98,13 @@ impl Directory {
         (block.volume() * self.element_bytes) as u64
     }
 
-    /// Returns the bytes that a replica takes of its memory: none if the memory is foreign or the home's.
+    /// Returns the number of bytes that a replica occupies in its address space: 0 if its memory is foreign or shared
+    /// with the home.
     pub(crate) fn bytes_of(&self, replica: &Replica) -> u64 {
         if replica.adopted { 0 } else { self.bytes(&replica.block) }
     }
 
-    /// Returns the largest replica in `space` that covers `block`; the home in host memory.
+    /// Returns the largest replica in `space` that covers `block`. In host memory, that is the home.
     pub(crate) fn covering(&self, space: SpaceId, block: &Block) -> Option<ReplicaId> {
         self.replicas.covering(space, block)
     }
@@ -135,12 +137,12 @@ impl Directory {
         self.unified = true;
     }
 
-    /// Whether all replicas share the same bytes, so that a write to one of them writes all.
+    /// Whether all replicas share the same bytes, so that a write to one replica writes to all of them.
     pub(crate) fn is_unified(&self) -> bool {
         self.unified
     }
 
-    /// Marks a replica as leaving: no task finds it any more.
+    /// Marks a replica as leaving, so that no task can find it any more.
     pub(crate) fn leave(&mut self, id: ReplicaId) {
         self.replicas.leave(id);
     }
@@ -150,7 +152,7 @@ impl Directory {
         self.replicas.are_home_alone()
     }
 
-    /// Returns the bytes of `block` that are valid in no replica in `space`.
+    /// Returns the number of bytes of `block` that are not valid in any replica in `space`.
     pub(crate) fn missing_bytes(&self, space: SpaceId, block: &Block) -> u64 {
         if !self.replicas.are_in(space) {
             return self.bytes(block);
@@ -183,7 +185,7 @@ impl Directory {
 
     /// Plans the copies that make `block` valid in replica `to`, each from the nearest valid replica.
     ///
-    /// Parts that are already on their way are not copied again; their copies are appended to `pending`.
+    /// Parts that are already being copied are not copied again; the copies under way are appended to `pending`.
     pub(crate) fn fill(
         &mut self,
         to: ReplicaId,
@@ -192,8 +194,7 @@ impl Directory {
         pending: &mut Vec<CopyId>,
         transfers: &mut Transfers,
     ) {
-        // For an access to the whole data object no part is cut, so it makes no difference that the parts are not
-        // visited.
+        // An access to the whole data object cuts no parts, so skipping the visit makes no difference.
         if self.all_at_home() || self.complete == Some(to) && *block == self.whole() {
             return;
         }
@@ -214,12 +215,12 @@ impl Directory {
             Some((_, State::Valid)) => {}
             Some((_, State::Filling(copy))) => pending.push(*copy),
             None => {
-                // Usually there is one, and its distance is not computed.
+                // Usually there is only one, in which case no distance is computed.
                 let valid = holders.iter().filter(|(_, state)| *state == State::Valid);
                 let nearest = valid.map(|(id, _)| *id).reduce(nearer);
                 let Some(nearest) = nearest else {
-                    // Its last valid replica is gone, and copies from there are still under way: their outcome
-                    // decides.
+                    // The part's last valid replica is gone, but copies from it are still under way. Wait for these
+                    // copies, because their outcome decides.
                     pending.extend(holders.iter().filter_map(|(_, state)| match state {
                         State::Filling(copy) => Some(*copy),
                         State::Valid => None,
@@ -239,9 +240,9 @@ impl Directory {
         self.holders.wear(parts, |_| (), are_alike);
     }
 
-    /// Plans copies to the home of the parts that no replica will hold after `id` is gone.
+    /// Plans copies to the home for those parts that no replica will hold after `id` is gone.
     ///
-    /// Other replicas that are leaving do not count: they relied on this one when they left.
+    /// Other leaving replicas do not count, because they relied on this one when they left.
     pub(crate) fn write_back(&mut self, id: ReplicaId, next_copy: &mut u64, transfers: &mut Transfers) {
         let block = self.replica(id).block;
         let replicas = &self.replicas;
@@ -258,7 +259,7 @@ impl Directory {
         });
     }
 
-    /// Whether a part is valid in this replica alone.
+    /// Whether some part is valid only in this replica.
     #[cfg(test)]
     fn holds_the_only_copy(&self, id: ReplicaId) -> bool {
         let mut alone = false;
@@ -269,7 +270,7 @@ impl Directory {
         alone
     }
 
-    /// Marks the parts that a copy has filled as valid, unless they were overwritten elsewhere meanwhile.
+    /// Marks the parts that a copy has filled as valid, except parts that were overwritten elsewhere in the meantime.
     pub(crate) fn arrived(&mut self, transfer: &Transfer) {
         self.holders.visit(&transfer.block, |_, holders| {
             for (id, state) in holders.iter_mut() {
@@ -280,9 +281,9 @@ impl Directory {
         });
     }
 
-    /// Handles a copy that could not be made: the parts it was to fill are not valid there. Parts are lost if no
-    /// replica that stays holds them then and no copy is about to fill one, because leaving replicas relied on this
-    /// copy.
+    /// Handles a failed copy: the parts that it should have filled are not valid in its destination. A part is lost if
+    /// no staying replica holds it and no other copy is about to fill one. Leaving replicas do not count, because they
+    /// relied on this copy.
     pub(crate) fn failed(&mut self, transfer: &Transfer, cause: &Arc<TaskFailure>, any: &mut AnyLoss) {
         let replicas = &self.replicas;
         let stays = |id: ReplicaId| replicas.get(id).is_some_and(|replica| !replica.leaving);
@@ -291,7 +292,7 @@ impl Directory {
         self.holders.visit(&transfer.block, |part, holders| {
             let before = holders.len();
             holders.retain(|holder| *holder != (transfer.to, State::Filling(transfer.copy)));
-            let failed = holders.len() < before; // otherwise it was overwritten meanwhile
+            let failed = holders.len() < before; // otherwise it was overwritten in the meantime
             if failed && !holders.iter().any(|(id, state)| stays(*id) || *state != State::Valid) {
                 *holders = Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]);
                 nowhere.push(part.block());
@@ -300,8 +301,8 @@ impl Directory {
         nowhere.iter().for_each(|part| self.lose(part, cause, any));
     }
 
-    /// Handles a copy without memory for its destination. Returns false if its contents are available nowhere else,
-    /// so that the copy has [failed](Self::failed).
+    /// Handles a copy for whose destination there was no memory. Returns false if the copy's contents are not available
+    /// anywhere else, which means that the copy has [failed](Self::failed).
     pub(crate) fn refused(&mut self, transfer: &Transfer) -> bool {
         let mut elsewhere = true;
         let filled = (transfer.to, State::Filling(transfer.copy));
@@ -312,7 +313,7 @@ impl Directory {
         elsewhere
     }
 
-    /// Whether a replica has no parts that are valid or about to be.
+    /// Whether a replica has no parts that are valid or about to become valid.
     pub(crate) fn holds_nothing(&self, id: ReplicaId) -> bool {
         let mut nothing = true;
         self.holders.peek(&self.replica(id).block, |_, holders| {
@@ -321,9 +322,9 @@ impl Directory {
         nothing
     }
 
-    /// Handles the loss of a device: no part is valid in its replicas any more, and copies still under way to them do
-    /// not count. Parts that were valid nowhere else are lost, unless they are being copied elsewhere: then the outcome
-    /// of those copies decides. Returns the replicas, which must leave.
+    /// Handles the loss of a device: no part is valid in the device's replicas any more, and copies still under way to
+    /// these replicas no longer count. Parts that were valid nowhere else are lost, unless they are being copied
+    /// elsewhere, in which case the outcome of those copies decides. Returns the device's replicas, which must leave.
     pub(crate) fn space_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>, any: &mut AnyLoss) -> Vec<ReplicaId> {
         let gone: Vec<_> = self.away().filter(|replica| replica.space == space).map(|r| (r.id, r.block)).collect();
         let mut nowhere = Vec::new();
@@ -348,8 +349,8 @@ impl Directory {
         valid
     }
 
-    /// Records that a task is in its device's queue, to use `block` in replica `id`: a region that it writes counts
-    /// as written.
+    /// Records that a task has been enqueued on its device and will use `block` in replica `id`. A region that the task
+    /// writes counts as written from now on.
     pub(crate) fn issued(&mut self, task: TaskId, id: ReplicaId, block: &Block, writes: bool) {
         if writes {
             self.written(id, block);
@@ -367,8 +368,8 @@ impl Directory {
         self.issued.tasks()
     }
 
-    /// Ends an issued task. If it failed, the parts that it should have written and no other task has overwritten
-    /// since are lost.
+    /// Ends an issued task. If the task failed, the parts that it should have written are lost, except parts that other
+    /// tasks have overwritten since.
     pub(crate) fn ended(&mut self, task: TaskId, failure: Option<&Arc<TaskFailure>>, any: &mut AnyLoss) {
         let mut parts = Vec::new();
         for issued in self.issued.end(task).filter(|issued| issued.writes && failure.is_some()) {
@@ -383,8 +384,8 @@ impl Directory {
         }
     }
 
-    /// Records that a task wrote `block` in the memory of a device that is gone: the replaced contents are
-    /// unavailable too.
+    /// Records that a task wrote `block` in the memory of a lost device. The contents are lost, and so are the contents
+    /// that they replaced.
     pub(crate) fn written_and_lost(&mut self, block: &Block, cause: &Arc<TaskFailure>, any: &mut AnyLoss) {
         self.written(ReplicaId::HOME, block);
         self.lose(block, cause, any);
@@ -398,21 +399,21 @@ impl Directory {
         lost.visit(block, |_, lost| *lost = Some(cause.clone()));
     }
 
-    /// Visits the lost parts of `block`, and the causes.
+    /// Visits the lost parts of `block`, each with the cause.
     pub(crate) fn losses(&self, block: &Block, mut found: impl FnMut(Block, &Arc<TaskFailure>)) {
         if let Some(lost) = &self.lost {
             lost.peek(block, |part, cause| cause.iter().for_each(|cause| found(part, cause)));
         }
     }
 
-    /// Returns why a part of `block` is lost, if one is.
+    /// Returns the cause of the loss of a part of `block`, or `None` if no part is lost.
     pub(crate) fn cause_of_loss(&self, block: &Block) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
         self.lost.as_ref()?.peek(block, |_, lost| cause = cause.take().or_else(|| lost.clone()));
         cause
     }
 
-    /// Records that a task wrote `block` in replica `id`, which alone is valid there now.
+    /// Records that a task wrote `block` in replica `id`, which is now the only valid replica of the block.
     pub(crate) fn written(&mut self, id: ReplicaId, block: &Block) {
         if let Some(lost) = &mut self.lost {
             let is_like = |one: &Option<Arc<TaskFailure>>, other: &Option<_>| {
@@ -433,7 +434,7 @@ impl Directory {
         self.holders.wear(parts, |_| (), are_alike);
     }
 
-    /// Drops a replica; its parts are valid elsewhere, or lost.
+    /// Drops a replica. Its parts must be valid elsewhere, or lost.
     pub(crate) fn remove(&mut self, id: ReplicaId) {
         let block = self.replica(id).block;
         self.complete = self.complete.filter(|complete| *complete != id);
@@ -444,7 +445,8 @@ impl Directory {
         self.replicas.remove(id);
     }
 
-    /// Drops all replicas except the home, including parts that were valid there alone: no task will need them.
+    /// Drops all replicas except the home, including parts that were valid nowhere else, because no task will need
+    /// them.
     pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Replica> {
         self.holders = at_home(self.replicas.whole());
         self.complete = Some(ReplicaId::HOME);
@@ -452,12 +454,12 @@ impl Directory {
     }
 }
 
-/// Whether two parts are, or are about to be, valid in the same replicas.
+/// Whether two parts are valid, or about to become valid, in the same replicas.
 fn are_alike(one: &Holders, other: &Holders) -> bool {
     one.len() == other.len() && one.iter().all(|holder| other.contains(holder))
 }
 
-/// Returns a map in which all parts are valid at home alone.
+/// Returns a map in which all parts are valid only at home.
 fn at_home(whole: &Block) -> RegionMap<Holders> {
     RegionMap::new(*whole, dimensions(whole), Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]))
 }

@@ -1,9 +1,9 @@
-//! Uses of a data object's replicas by tasks that are issued and have not ended.
+//! Uses of a data object's replicas by tasks that have been issued but have not ended.
 //!
-//! A task may use thousands of regions of one data object, and the next task the same ones. So uses are found by
-//! region for a task that meets them, and by task for the task that ends.
+//! A task may use thousands of regions of one data object, and the next task may use the same regions. So uses are
+//! indexed both by region, for tasks that look for overlapping uses, and by task, for removal when a task ends.
 //!
-//! Invariant: a task's entries are exactly those of its uses.
+//! Invariant: a task's index entries are exactly its uses.
 
 use super::ReplicaId;
 use crate::ids::TaskId;
@@ -11,7 +11,7 @@ use crate::region::{Block, BoxIndex, Entry};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// A use of a part of a replica by a task that has not ended, although other tasks may already be queued after it.
+/// The use of part of a replica by a task that has not ended. Other tasks may already be queued after that task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IssuedUse {
     pub(crate) task: TaskId,
@@ -28,7 +28,7 @@ pub(super) struct IssuedUses {
 }
 
 impl IssuedUses {
-    /// Adds a use of a block that is not empty.
+    /// Adds a use of a non-empty block.
     pub(super) fn add(&mut self, issued: IssuedUse) {
         let entry = self.uses.insert(issued.block, issued);
         self.of_task.entry(issued.task).or_default().push(entry);

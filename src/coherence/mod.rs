@@ -1,19 +1,19 @@
-//! Coherence: which replica of which part of a data object is valid, and which copies bring a region where it is
-//! needed.
+//! Coherence: tracks which replicas hold valid parts of a data object, and plans the copies that bring a region to
+//! where it is needed.
 //!
 //! A *replica* is a box of a data object in one address space, with separate memory. The *home* replica covers the
-//! whole data object in host memory and always exists. The [`Directory`] is the only place that knows which parts are
-//! valid where. It plans copies and never performs them: it hands out [`Transfer`]s with ids, and its callers report
-//! the end of each by [`Directory::arrived`].
+//! whole data object in host memory and always exists. The [`Directory`] is the only place that records which parts are
+//! valid where. It plans copies but never performs them: it hands out [`Transfer`]s with IDs, and its callers report
+//! each completed transfer through [`Directory::arrived`].
 //!
-//! A part is in one of three states in a replica: absent from the list (invalid), *filling* by a copy, or *valid*.
-//! Other protocols call a part that is valid in only one replica modified.
+//! A part is in one of three states in a replica: absent from the list (invalid), *filling* by a copy, or *valid*. A
+//! part that is valid in only one replica corresponds to the *modified* state of other protocols.
 //!
 //! Invariants:
-//! 1. Every part of every data object is valid in at least one replica, or on its way from a device that is gone. A
-//!    lost part counts as valid at home, with a cause, which is reported to every task that would read it.
-//! 2. A part becomes valid in one replica alone when a task that writes it there has finished; or before that, when the
-//!    task is issued, or is about to overwrite the part ([`Directory::written`]). Copies add replicas.
+//! 1. Every part of every data object is valid in at least one replica, or is being copied from a device that is gone.
+//!    A lost part counts as valid at home but has a cause, which is reported to every task that would read the part.
+//! 2. A part becomes valid in a single replica when a task that writes it there has finished, or earlier, when that
+//!    task is issued or is about to overwrite the part ([`Directory::written`]). Copies add further valid replicas.
 //! 3. A replica that a task or a copy uses is pinned, and a pinned replica is never dropped.
 
 mod capacity;

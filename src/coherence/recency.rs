@@ -1,10 +1,10 @@
 //! Replicas in the order of their last use.
 //!
-//! Every task that ends uses its replicas again, but the order is needed only when memory is short. So a use is
-//! appended, and earlier uses of the same replica are kept until they are half of all; only each replica's last use
-//! counts.
+//! Every task that ends marks its replicas as used again, but the order is needed only when memory is short. So each
+//! use is simply appended, and a replica's obsolete earlier uses are kept until half of all uses are obsolete. Only
+//! each replica's last use counts.
 //!
-//! Invariant: uses are sorted, by time and then by replica, and none is there twice.
+//! Invariant: uses are sorted by time and then by replica, without duplicates.
 
 use super::ReplicaId;
 use crate::ids::DataId;
@@ -22,7 +22,7 @@ pub(super) struct Recency {
 }
 
 impl Recency {
-    /// Records a use of a replica. Times that never decrease are cheapest.
+    /// Records a use of a replica. This is cheapest if times never decrease.
     pub(super) fn used(&mut self, data: DataId, replica: ReplicaId, now: u64) {
         self.last.insert((data, replica), now);
         let (this, mut at) = ((now, data, replica), self.uses.len());

@@ -1,25 +1,25 @@
-//! The replicas of one data object, found by id and by the region they hold.
+//! The replicas of one data object, indexed by ID and by the region that each replica holds.
 //!
-//! A data object that is cut into many blocks has as many replicas on a device, and every task that is placed looks
-//! up some of them. So no look-up here goes through all of them: ids are hashed, and each address space has a map
+//! A data object that is cut into many blocks has just as many replicas on a device, and every task that is placed
+//! looks up some of these replicas. So no lookup scans all replicas: IDs are hashed, and each address space has a map
 //! from the parts of the data object to the replicas that hold them. Validity is tracked by the
 //! [`Directory`](super::Directory).
 //!
 //! Invariants:
-//! 1. There is a home, and it is the only replica in host memory.
-//! 2. A replica that is leaving is found by its id, and by nothing else.
-//! 3. An adopted replica holds the whole data object, and leaves with it, or with its device. So does an alias of the
-//!    home.
+//! 1. There is always a home replica, and it is the only replica in host memory.
+//! 2. A replica that is leaving can be found only by its ID.
+//! 3. An adopted replica holds the whole data object, and leaves only together with the data object or with its device.
+//!    The same holds for an alias of the home.
 
 use crate::ids::SpaceId;
 use crate::region::{Block, MAX_DIMS, RegionMap};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Up to this number, replicas are searched one by one.
+/// Up to this number of replicas, a search examines them one by one.
 const FEW: usize = 4;
 
-/// Identifies a replica within a runtime. [`ReplicaId::HOME`] is the home of every data object.
+/// Identifies a replica within a runtime. [`ReplicaId::HOME`] identifies the home replica of every data object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ReplicaId(pub(crate) u64);
 
@@ -28,16 +28,17 @@ impl ReplicaId {
     pub(crate) const HOME: Self = Self(0);
 }
 
-/// A box in one address space.
+/// A replica: a box of the data object in one address space.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replica {
     pub(crate) id: ReplicaId,
     pub(crate) space: SpaceId,
     pub(crate) block: Block,
     pub(crate) pins: u32,
-    /// Is being evicted: no task may choose it any more.
+    /// Whether the replica is being evicted, so that no task may choose it any more.
     pub(crate) leaving: bool,
-    /// Its memory is foreign or the home's: it takes no room, and exists as long as the data object.
+    /// Whether the replica's memory is foreign or shared with the home. Such a replica takes up no capacity and exists
+    /// as long as the data object.
     pub(crate) adopted: bool,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct Replica {
 pub(super) struct Replicas {
     home: Replica,
     away: FxHashMap<ReplicaId, Replica>,
-    /// One for each device's memory that holds a replica; few machines have many devices.
+    /// One entry per device memory that holds a replica; few machines have many devices.
     spaces: SmallVec<[InSpace; 1]>,
 }
 
@@ -54,10 +55,10 @@ pub(super) struct Replicas {
 #[derive(Debug)]
 struct InSpace {
     space: SpaceId,
-    /// How many there are, and how many of them are not leaving.
+    /// Number of replicas, and number of those that are not leaving.
     count: usize,
     staying: usize,
-    /// The replicas that hold each part, except those that are leaving.
+    /// For each part, the replicas that hold it, except leaving replicas.
     at: RegionMap<SmallVec<[ReplicaId; 2]>>,
 }
 
@@ -69,7 +70,7 @@ impl InSpace {
 }
 
 impl Replicas {
-    /// Makes the replicas of a data object that is only at home.
+    /// Makes the replicas of a data object that exists only at home.
     pub(super) fn new(whole: Block) -> Self {
         let home = Replica {
             id: ReplicaId::HOME,
@@ -109,7 +110,7 @@ impl Replicas {
         self.spaces.iter().find(|there| there.space == space)
     }
 
-    /// Returns the largest replica in `space` that is not leaving and covers `block`; the home in host memory.
+    /// Returns the largest replica in `space` that is not leaving and covers `block`. In host memory, that is the home.
     pub(super) fn covering(&self, space: SpaceId, block: &Block) -> Option<ReplicaId> {
         if space.is_host() {
             return Some(ReplicaId::HOME);
@@ -121,7 +122,8 @@ impl Replicas {
                 .filter(|replica| replica.space == space && !replica.leaving && replica.block.contains(block));
             return covering.max_by_key(|replica| (replica.block.volume(), replica.id)).map(|replica| replica.id);
         }
-        // A replica that covers the block covers its first element.
+        // A replica that covers the block also covers its first element, so looking up that element finds all
+        // candidates.
         let first = Block::from_corners(*block.lo(), block.lo().map(|index| index + 1));
         let mut largest = None;
         self.in_space(space)?.at.peek(&first, |_, ids| {
@@ -144,7 +146,7 @@ impl Replicas {
         self.insert(Replica { id, space, block, pins: 0, leaving: false, adopted: false });
     }
 
-    /// Adds a replica of the whole data object, in foreign memory or in that of the home.
+    /// Adds a replica of the whole data object, either in foreign memory or in the home's memory.
     pub(super) fn adopt(&mut self, id: ReplicaId, space: SpaceId) {
         self.insert(Replica { id, space, block: self.home.block, pins: 0, leaving: false, adopted: true });
     }
@@ -167,7 +169,7 @@ impl Replicas {
         self.away.insert(id, replica);
     }
 
-    /// Marks a replica as leaving: from now on it is found only by its id.
+    /// Marks a replica as leaving, so that from now on it can be found only by its ID.
     pub(super) fn leave(&mut self, id: ReplicaId) {
         let Some(Replica { space, block, leaving, .. }) = self.away.get_mut(&id).filter(|replica| !replica.leaving)
         else {
@@ -177,7 +179,7 @@ impl Replicas {
         let Some(there) = self.spaces.iter_mut().find(|there| there.space == *space) else { return };
         there.staying -= 1;
         if there.staying == 0 {
-            // The cuts can be dropped as well.
+            // No replica is left to hold any part, so the cuts can be dropped as well.
             *there = InSpace { count: there.count, ..InSpace::new(*space, &self.home.block) };
             return;
         }
@@ -192,7 +194,7 @@ impl Replicas {
         there.at.wear(visited, |_| (), are_alike);
     }
 
-    /// Removes a replica that is gone.
+    /// Removes a replica that no longer exists.
     pub(super) fn remove(&mut self, id: ReplicaId) {
         self.leave(id);
         let Some(replica) = self.away.remove(&id) else { return };
@@ -216,13 +218,13 @@ impl Replicas {
     }
 }
 
-/// Whether the same replicas hold two parts.
+/// Whether two parts are held by the same replicas.
 fn are_alike(one: &SmallVec<[ReplicaId; 2]>, other: &SmallVec<[ReplicaId; 2]>) -> bool {
     one.len() == other.len() && one.iter().all(|id| other.contains(id))
 }
 
-/// Returns 1 if one dimension suffices for the boxes of this data object, and otherwise [`MAX_DIMS`]; maps need to
-/// distinguish only these.
+/// Returns 1 if one dimension suffices for this data object's boxes, and [`MAX_DIMS`] otherwise. Maps need to
+/// distinguish only these two cases.
 pub(super) fn dimensions(whole: &Block) -> usize {
     if whole.extents()[1..] == [1; MAX_DIMS - 1] { 1 } else { MAX_DIMS }
 }

@@ -1,25 +1,27 @@
-//! Accumulating groups: tasks that add to private replicas, which the members of a group share, one at a time.
+//! Accumulating groups: tasks that add to private replicas. The members of a group share the replicas, and only one
+//! member at a time uses each replica.
 //!
-//! A member takes an unused replica of its region, or makes one, adds to it, and gives it back when it has run. So
-//! there are never more replicas than members that ran at once, and initializing and combining are paid for once per
-//! replica, not once per task. A member is finished when it has run, so it does not hold up tasks that wait for its
-//! other accesses.
+//! A member takes an unused replica of its region (or creates one), adds to it, and gives it back when it has run. So
+//! there are never more replicas than members that ran at the same time, and the cost of initializing and combining is
+//! paid once per replica, not once per task. A member finishes as soon as it has run, so it does not hold up tasks that
+//! wait for its other accesses.
 //!
 //! A task that comes after the group *closes* it: a [join](super::join) takes the group's place in the history, waits
-//! for all members, and combines the replicas with the region's previous contents. If a member has failed, the join
-//! is poisoned like every user of the group's value, and nothing of the group is combined: no part of a contribution
-//! is ever seen.
+//! for all members, and combines the replicas with the region's previous contents. If a member has failed, the join is
+//! poisoned like every user of the group's value, and nothing is combined, so no task ever sees part of a contribution.
 //!
-//! When a part is split, both halves keep the same group; each half is closed and combined separately. Closing
-//! removes parts from a group; parts are never added, and no group is opened twice. So a region that meets the same
-//! groups again meets them with the same parts: a replica serves tasks of one region in the same groups, and knows
-//! which part belongs to which group.
+//! When a part is split, both halves keep the same group; each half is closed and combined separately. Closing removes
+//! parts from a group; parts are never added, and no group is reopened. So if two tasks access the same region and join
+//! the same groups, each group covers the same parts of the region for both. This is why a replica can serve all tasks
+//! with the same region and the same groups, and knows which part belongs to which group.
 //!
 //! Invariants:
-//! 1. A replica is in use by at most one task; while its parts are combined, by no task that touches them.
-//! 2. Under the lock of this module references to replicas are moved. No replica is made, combined or dropped there.
-//! 3. The histories, which are locked when they change, do not drop the last reference to a group, because replicas
-//!    hold the user's operation. They leave groups that they no longer need to the caller that has released the lock.
+//! 1. A replica is in use by at most one task. While parts of it are being combined, no task that uses the replica
+//!    touches these parts.
+//! 2. Under this module's lock, references to replicas are only moved; no replica is created, combined or dropped.
+//! 3. A history, which is locked while it changes, never drops the last reference to a group, because replicas hold the
+//!    user's operation. Groups that are no longer needed are left to the caller, which drops them after releasing the
+//!    lock.
 
 use super::AccessRecord;
 use crate::region::Block;
@@ -40,7 +42,7 @@ pub(crate) struct Accumulation {
 struct Shared {
     replica: Arc<dyn Accumulated>,
     in_use: bool,
-    /// The thread that used it last; it probably still has the replica in its cache.
+    /// The thread that used the replica last, which probably still has it in its cache.
     by: ThreadId,
 }
 
@@ -60,7 +62,7 @@ impl Accumulation {
         Arc::new(Self { number: NEXT.fetch_add(1, Ordering::Relaxed), replicas: Mutex::default() })
     }
 
-    /// A number that no other group ever has.
+    /// Returns the group's ID, which is never reused.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -92,12 +94,12 @@ impl Accumulation {
         }
     }
 
-    /// Combines what the members have accumulated at `part`; all of them have run.
+    /// Combines everything that the members have accumulated at `part`. All members must have run.
     pub(super) fn combine(&self, part: &Block) {
         self.all().iter().for_each(|replica| replica.combine(self, part));
     }
 
-    /// Visits `part` as an access to the data object, if there is any replica.
+    /// Visits `part` as an access to the data object, unless the group has no replica.
     pub(super) fn visit(&self, part: &Block, visit: &mut dyn FnMut(AccessRecord<'_>)) {
         if let Some(replica) = self.all().first() {
             replica.visit(part, visit);

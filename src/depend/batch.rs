@@ -1,8 +1,9 @@
-//! Batched registration: enters tasks that access parts of the same data objects, one after the other, under a single
-//! acquisition of the locks.
+//! Batched registration: enters several tasks that access parts of the same data objects while acquiring the locks only
+//! once.
 //!
-//! For each task, a history is queried and updated exactly as by [`register`](super::register::register); this module
-//! adds no rules. The locks are held for at most [`MOST_TOGETHER`] tasks, so that other submitters get their turn.
+//! For each task, the histories are queried and updated exactly as by [`register`](super::register::register); this
+//! module adds no rules. The locks are held for at most [`MOST_TOGETHER`] tasks, so that other submitters get their
+//! turn.
 
 use super::history::History;
 use super::recorder::Recorder;
@@ -13,28 +14,29 @@ use crate::region::Block;
 use crate::sync::LockGuard;
 use arrayvec::ArrayVec;
 
-/// The most tasks that are entered under one acquisition of the locks.
+/// Maximum number of tasks entered per acquisition of the locks.
 pub(crate) const MOST_TOGETHER: usize = 32;
 
-/// Tasks that are entered together. Pass it by reference: a copy would have to wait for the single stores that filled
-/// it.
+/// Tasks that are entered together. Pass it by reference, because a copy would stall on the individual stores that
+/// filled it.
 pub(crate) type Batch = ArrayVec<Submitting, MOST_TOGETHER>;
 
-/// The accesses of many tasks, all of which access the same data objects in the same order with the same modes. Each
-/// task has at most [`FEW_ACCESSES`], and none of them is weak.
+/// The accesses of many tasks. All tasks access the same data objects in the same order with the same modes. Each task
+/// has at most [`FEW_ACCESSES`], and none of them is weak.
 pub(crate) trait Together {
-    /// Calls `then` with the accesses of the task with this number. Calls the user's code before and after that.
+    /// Calls `then` with the accesses of the task with this index. Runs user code before and after that call.
     fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R;
 
-    /// Writes the regions of the task with this number into `blocks`, which holds another task's, where they differ.
+    /// Updates `blocks`, which holds another task's regions, to the regions of the task with this index; regions that
+    /// do not differ are left as they are.
     fn place(&self, index: usize, blocks: &mut [Block]);
 }
 
-/// As [`register`](super::register::register), for tasks that are numbered from `first` and access the regions of
-/// `model` as `places` changes them for each.
+/// Like [`register`](super::register::register), for several tasks, whose indices start at `first`. Each task accesses
+/// the regions of `model` as adapted by `places`.
 ///
 /// # Errors
-/// Returns an error if a data object was taken meanwhile; nothing was entered then.
+/// Returns an error if a data object was taken in the meantime; in that case nothing was entered.
 #[inline]
 pub(crate) fn register_together(
     tasks: &mut Batch,
@@ -43,7 +45,7 @@ pub(crate) fn register_together(
     recorder: Option<&Recorder>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
     let mut order: ArrayVec<usize, FEW_ACCESSES> = (0..model.len()).collect();
-    order.sort_by_key(|access| address(model, *access)); // in the order in which every thread locks data objects
+    order.sort_by_key(|access| address(model, *access)); // the locking order that all threads use
     let mut guards: ArrayVec<LockGuard<'_, History>, FEW_ACCESSES> = ArrayVec::new();
     let mut guarded: ArrayVec<(usize, usize), FEW_ACCESSES> = ArrayVec::new();
     let mut previous = 0;

@@ -1,21 +1,21 @@
 //! Turns of commutative tasks, which become ready in any order but run one at a time per region.
 //!
 //! Every part of a data object that commutative tasks share has a *line*, in which they wait for their turn, first
-//! come, first served. A task without unfinished predecessors joins the lines of all its parts one after the other,
-//! in the order in which the lines were made, and keeps the turns it has while it waits for the next. A task that has
-//! run gives up its turns and hands each one to the first task in that line. No other waiting task is examined, and
-//! no other line.
+//! come, first served. Once a task has no unfinished predecessors, it enters the lines of all its parts one after the
+//! other, in the order in which the lines were created, and keeps the turns that it already has while it waits for the
+//! next one. A task that has run gives up its turns, handing each one to the first task in that line. It examines no
+//! other waiting tasks and no other lines.
 //!
-//! When a part is split while its group is open, members of different pieces need not exclude each other, but they
-//! must exclude members of the whole. So each piece gets its own line inside the line of the whole: its members
-//! *share* their turn in the outer line and hold the inner line exclusively. Lines are nested at most a few levels
-//! deep. Smaller pieces keep the line they have, which orders more than necessary and is always correct.
+//! If a part is split while its group is open, tasks on different pieces need not exclude each other, but they must
+//! exclude tasks on the whole part. So each piece gets its own line inside the whole part's line: tasks on the piece
+//! *share* their turn in the outer line and hold the inner line exclusively. Lines are nested only a few levels deep.
+//! Even smaller pieces keep the existing line, which orders more than necessary but is always correct.
 //!
 //! Invariants:
-//! 1. Two members of a group that overlap are in a common line, and not both as sharers.
-//! 2. All tasks go through lines in one order. A line waits only for tasks further on in that order, or for tasks
-//!    that have all their turns and run: hence no deadlock.
-//! 3. Under the lock of a line tasks are moved, and nothing else is done. None is run, none is dropped.
+//! 1. Two overlapping members of a group have a line in common in which at least one of them does not share its turn.
+//! 2. All tasks pass through lines in the same order. The tasks in a line wait only for tasks that are further along in
+//!    this order or that have all their turns and are running, so there is no deadlock.
+//! 3. While a line is locked, tasks are only moved; no task is run or dropped.
 
 use super::OwnedTask;
 use crate::ids::DataId;
@@ -33,31 +33,31 @@ const MOST_NESTED: u32 = 4;
 /// The queue in which the members of a group wait for their turn at one part.
 pub(crate) struct Line {
     data: DataId,
-    /// The part as it was when the line was made.
+    /// The part that the line was created for; it may have been split since.
     part: Block,
     outer: Option<Arc<Line>>,
     depth: u32,
-    /// Position in the order of all lines: after the line that this one is inside.
+    /// Position in the global order of lines. An inner line comes after its outer line.
     number: u64,
     queue: Mutex<Queue>,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// How many tasks have their turn. More than one only if they share it.
+    /// Number of tasks that have their turn. Greater than 1 only if these tasks share the turn.
     holders: usize,
     shared: bool,
     waiting: VecDeque<(OwnedTask, bool)>,
-    /// How often a task was examined.
+    /// Number of times that a task was examined.
     #[cfg(test)]
     looks: usize,
 }
 
-/// A task's place in a line, whether it has been taken yet or not.
+/// A task's turn in a line, whether or not the task has it yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     line: Arc<Line>,
-    /// Shared with other tasks that share their turn.
+    /// Whether the task shares this turn with other tasks that also share theirs.
     shared: bool,
 }
 
@@ -65,17 +65,18 @@ pub(crate) struct Turn {
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     all: SmallVec<[Turn; 1]>,
-    /// How many of them the task has taken.
+    /// Number of turns that the task already has.
     got: usize,
 }
 
 impl Line {
-    /// Returns the line of a group that begins at this part of a data object.
+    /// Creates the line for a group that begins at this part of a data object.
     pub(super) fn new(data: DataId, part: Block) -> Arc<Self> {
         Arc::new(Self { data, part, outer: None, depth: 1, number: next_number(), queue: Mutex::default() })
     }
 
-    /// Returns the line for `part`, which is the part that this line was made for or a piece of it.
+    /// Returns the line for `part`, which must be this line's part or a piece of it. Creates an inner line if
+    /// necessary.
     pub(super) fn within(self: &Arc<Self>, part: Block) -> Arc<Self> {
         if self.part == part || self.depth == MOST_NESTED {
             return self.clone();
@@ -94,7 +95,7 @@ impl Line {
         self.queue.lock().waiting.iter().for_each(|(task, _)| see(task));
     }
 
-    /// Returns the task if it gets its turn at once; otherwise the task waits inside.
+    /// Returns the task if it gets its turn at once; otherwise the task waits in the line.
     fn enter(&self, task: OwnedTask, shared: bool) -> Option<OwnedTask> {
         let mut queue = self.queue.lock();
         #[cfg(test)]
@@ -116,7 +117,7 @@ impl Line {
         if queue.holders > 0 {
             return next;
         }
-        // One task that takes the line exclusively, or all consecutive sharers.
+        // Take one task that needs the line exclusively, or all consecutive tasks that share.
         while queue.waiting.front().is_some_and(|(_, shared)| next.is_empty() || (queue.shared && *shared)) {
             #[cfg(test)]
             (queue.looks += 1);
@@ -143,7 +144,7 @@ impl fmt::Debug for Line {
 }
 
 impl Turns {
-    /// Adds a turn at the part that `line` is for.
+    /// Adds a turn in `line`, and shared turns in the lines that enclose it.
     pub(super) fn join(&mut self, line: &Arc<Line>) {
         self.all.push(Turn { line: line.clone(), shared: false });
         let mut outer = line.outer.as_ref();
@@ -158,19 +159,20 @@ impl Turns {
         Self { all: self.all.clone(), got: 0 }
     }
 
-    /// Puts the turns in order, after all parts have been joined.
+    /// Sorts the turns into line order. Called when the turns for all parts have been added.
     pub(super) fn settle(&mut self) {
-        // A task that holds a line exclusively for one of its parts need not share it for another.
+        // If a task holds a line exclusively for one of its parts, it does not also need a shared turn there for
+        // another part.
         self.all.sort_unstable_by_key(|turn| (turn.line.number, turn.shared));
         self.all.dedup_by_key(|turn| turn.line.number);
     }
 
-    /// Visits the lines of the task, each with whether the task has its turn there.
+    /// Visits the task's lines, each with a flag that tells whether the task has its turn there.
     pub(super) fn lines(&self) -> impl Iterator<Item = (&Arc<Line>, bool)> {
         self.all.iter().enumerate().map(|(at, turn)| (&turn.line, at < self.got))
     }
 
-    /// Returns the line to wait in next, and whether to share the turn there.
+    /// Returns the next line to wait in, and whether to share the turn there.
     fn next(&self) -> Option<(Arc<Line>, bool)> {
         self.all.get(self.got).map(|turn| (turn.line.clone(), turn.shared))
     }
@@ -185,7 +187,7 @@ pub(crate) fn take_turns(mut task: OwnedTask) -> Option<OwnedTask> {
     Some(task)
 }
 
-/// Takes the turns from a task that has run; hands each task that thereby has all its turns to `ready`.
+/// Ends the turns of a task that has run. Hands each task that now has all its turns to `ready`.
 pub(crate) fn give_up_turns(task: &mut OwnedTask, mut ready: impl FnMut(OwnedTask)) {
     let turns = turns_of(task).map(std::mem::take).unwrap_or_default();
     debug_assert_eq!(turns.got, turns.all.len(), "a task runs when it has all its turns");

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The memories that can hold a data object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Residence {
-    /// Host memory, and replicas on devices: an array.
+    /// An array: host memory, and replicas on devices.
     Anywhere,
-    /// Host memory only: a value.
+    /// A value: host memory only.
     Home,
-    /// None: a token.
+    /// A token: no memory at all.
     Nowhere,
 }
 
@@ -29,14 +29,14 @@ pub(crate) struct Datum {
     pub(crate) id: DataId,
     ndim: u8,
     taken: AtomicBool,
-    /// Has no memory: nothing may read or write its elements.
+    /// The data object has no memory, so its elements must never be read or written.
     pub(crate) phantom: bool,
     pub(crate) residence: Residence,
     pub(super) history: Lock<History>,
     pub(crate) element_bytes: usize,
     /// The task in whose body the data object was made, if any.
     made_by: Option<TaskId>,
-    /// The address space in which it lies in foreign memory, if any.
+    /// The address space of the foreign memory that holds the data object, if any.
     adopted_in: Option<SpaceId>,
     /// Devices use the host copy in place.
     unified: bool,
@@ -64,18 +64,18 @@ impl Datum {
         }
     }
 
-    /// A data object of one element that is never copied: a value, or a token.
+    /// Creates a single-element data object that is never copied: a value or a token.
     pub(crate) fn whole_in(residence: Residence, id: DataId) -> Self {
         Self { residence, ..Self::new(id, &[1], 0, false) }
     }
 
-    /// A data object with the same properties that no task has accessed.
+    /// Creates a data object with the same properties and an empty history.
     pub(super) fn alike(&self) -> Self {
         let shape = &self.shape[..self.ndim()];
         Self { residence: self.residence, ..Self::new(self.id, shape, self.element_bytes, self.phantom) }
     }
 
-    /// Records that the data object is made in the body of this task.
+    /// Records that the data object was created in the body of this task.
     pub(crate) fn set_made_by(&mut self, task: TaskId) {
         self.made_by = Some(task);
     }
@@ -101,7 +101,8 @@ impl Datum {
         self.adopted_in == Some(space) || self.unified && !space.is_host()
     }
 
-    /// Whether it was made in the body of this task. If so, no other task declared it before.
+    /// Whether the data object was created in the body of this task. If so, no earlier task can have declared an access
+    /// to it.
     pub(crate) fn is_made_by(&self, task: TaskId) -> bool {
         self.made_by == Some(task)
     }
@@ -112,7 +113,7 @@ impl Datum {
         prefetch(&self.history);
     }
 
-    /// Sets the name used in messages; the first name stays.
+    /// Sets the name used in messages, unless a name was already set.
     pub(crate) fn set_name(&self, name: String) {
         let _ = self.name.set(name);
     }
@@ -123,7 +124,7 @@ impl Datum {
         Block::from_corners([0; MAX_DIMS], self.shape)
     }
 
-    /// Extents of all [`MAX_DIMS`] dimensions; dimensions that the data object does not have are 1.
+    /// Returns the extents of all [`MAX_DIMS`] dimensions; unused dimensions have extent 1.
     #[inline]
     pub(crate) fn shape(&self) -> &[usize; MAX_DIMS] {
         &self.shape
@@ -134,7 +135,7 @@ impl Datum {
         self.ndim.into()
     }
 
-    /// Describes a region of the data object in words.
+    /// Describes a region of the data object for messages.
     pub(crate) fn describe(&self, block: &Block) -> String {
         match self.residence {
             Residence::Anywhere => block.display(self.ndim.into()).to_string(),
@@ -153,7 +154,7 @@ impl Datum {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Marks the memory as given back, or as not given back after all.
+    /// Marks the memory as given back, or reverts the mark if it was not given back after all.
     pub(crate) fn set_taken(&self, taken: bool) {
         self.taken.store(taken, Ordering::Release);
     }
@@ -188,7 +189,7 @@ pub(crate) struct AccessRecord<'a> {
 }
 
 impl AccessRecord<'_> {
-    /// Whether the order of the two matters.
+    /// Whether the two accesses must be ordered.
     pub(crate) fn conflicts_with(&self, other: &AccessRecord<'_>) -> bool {
         std::ptr::eq(self.datum, other.datum)
             && (self.mode.writes() || other.mode.writes())
@@ -200,22 +201,23 @@ impl AccessRecord<'_> {
         (self.block.volume() * self.datum.element_bytes) as u64
     }
 
-    /// Bytes of the runtime's memory that the access needs in this address space: none if the data object lies there
-    /// in foreign or unified memory, except for a reduction, which has its own replica.
+    /// Returns the number of bytes of the runtime's memory that the access needs in this address space. The result is 0
+    /// if the data object is in foreign or unified memory there, unless the access is a reduction, which needs its own
+    /// replica.
     pub(crate) fn bytes_in(&self, space: SpaceId) -> u64 {
         let is_there = self.datum.is_beside(space) && !matches!(self.mode, Mode::Reduction(_));
         if self.mode.sees_nothing() || is_there { 0 } else { self.bytes() }
     }
 
-    /// Whether the access needs a buffer for its whole region outside host memory. Unified memory needs none, except
-    /// for a reduction.
+    /// Whether the access, if it runs outside host memory, needs a buffer for its whole region. Unified memory needs no
+    /// buffer, except for a reduction.
     pub(crate) fn needs_buffer(&self) -> bool {
         let is_there = self.datum.unified && !matches!(self.mode, Mode::Reduction(_));
         !self.mode.sees_nothing() && !is_there
     }
 
-    /// Whether the task has to work in host memory: values exist nowhere else, and atomic updates are atomic in one
-    /// memory only.
+    /// Whether the task must work in host memory, because values exist nowhere else and because atomic updates are
+    /// atomic only within a single memory.
     pub(crate) fn is_at_home(&self) -> bool {
         match self.datum.residence {
             Residence::Anywhere => self.mode == Mode::Concurrent,

@@ -20,7 +20,7 @@ pub(crate) fn overlap<'r, 'a>(
     None
 }
 
-/// As [`overlap`], without comparing every pair.
+/// Like [`overlap`], but does not compare every pair.
 #[cold]
 fn overlap_of_many<'r, 'a>(accesses: &'r [AccessRecord<'a>]) -> Option<(&'r AccessRecord<'a>, &'r AccessRecord<'a>)> {
     let datum = |i: &usize| std::ptr::from_ref::<Datum>(accesses[*i].datum).addr();

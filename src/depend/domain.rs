@@ -1,40 +1,41 @@
 //! Domains: the histories in which a task's children are ordered, and through which children take their parent's
 //! place.
 //!
-//! Tasks end as if they had run one after the other in the order of submission, each with its children in its place.
-//! So children are not entered into the histories of their data objects, which may already contain later tasks. They
-//! are entered into histories of their parent, one for each data object that the parent has declared for them by a
-//! weak access (or reads). A weak access waits for nothing. The tasks it would have waited for are handed down
-//! instead: the domain's history begins as a copy of the fragment that the parent was entered in, so that children
-//! wait for siblings and for outsiders by the same rules.
+//! Tasks end as if they had run one after the other in the order of submission, each with its children in its place. So
+//! children are not entered into the histories of their data objects, because those histories may already contain later
+//! tasks. Instead, children are entered into their parent's own histories: one for each data object that the parent
+//! reads or has declared for its children by a weak access. A weak access waits for nothing. The tasks that it would
+//! have waited for are handed down to the children: the domain's history begins as a copy of the fragment that the
+//! parent was entered in, so children wait for siblings and for outside tasks by the same rules.
 //!
-//! Other tasks wait for a join of each piece that the parent holds weakly ([`join::at_piece`]), and for a parent that
-//! only reads as for any task. When the parent's body has ended, these joins and tasks move on: each waits next for
-//! the tasks in the domain that it has to come after, either one child or a join of several ([`finish`]). So regions
-//! are passed on piece by piece. A task that is submitted later finds the parent finished and looks into its domain
-//! itself ([`super::register`]).
+//! Other tasks wait for a join at each piece that the parent holds weakly ([`join::at_piece`]); a parent that only
+//! reads is waited for like any other task. When the parent's body has ended, the joins and the waiting tasks move on:
+//! each one next waits for the tasks in the domain that must precede it, which is either a single child or a join of
+//! several children ([`finish`]). This is how regions are passed on piece by piece. A task that is submitted later
+//! finds the parent finished and looks into its domain itself ([`super::register`]).
 //!
 //! A child is complete when its body has ended and its own children are complete; a domain counts both.
 //!
-//! A child may access the regions that its parent holds weakly, read the regions that its parent only reads, and
-//! access data made in the parent's body. Every other child is refused: in particular a child on a region that its
-//! parent holds by a strong access that writes, since the parent has a view of it. Inside a body, `rt.task` submits an
-//! independent task, as outside of bodies. Failures pass no further than the parts that they concern.
+//! A child may access the regions that its parent holds weakly, read the regions that its parent only reads, and access
+//! data made in the parent's body. Every other child is refused. In particular, a child is refused if it accesses a
+//! region that its parent writes through a strong access, because the parent has a view of that region. Inside a body,
+//! `rt.task` submits an independent task, just as it does outside of bodies. A failure spreads only to users of the
+//! parts that it affects.
 //!
 //! This module never runs a task and never calls user code.
 //!
 //! Invariants:
-//! 1. Children are entered while the parent's body runs; other tasks look into the domain after the body has ended.
-//!    It is *sealed* then: a child that comes later, from a thread that outlives the body, is refused. Locks are
-//!    taken in this order: a domain whose body runs, data objects, domains whose bodies have ended, from the outside
-//!    in.
-//! 2. `pending` counts the children that are not complete, and the body. It reaches 0 once. A task that runs in
-//!    rounds keeps its domain, which counts the body for ever: it is sealed from the end of one body to the first
-//!    child of the next, and emptied in between, when all children are complete.
-//! 3. A domain is live as long as a task in it may have to be waited for, or passes a failure on.
-//! 4. Code that meets a task here asks once whether it has finished. If so, the task's failure and its own domain are
-//!    looked at after that; if not, the task is waited for, and linking the edge finds out whether it has finished
-//!    since.
+//! 1. Children are entered while the parent's body runs; other tasks look into the domain only after the body has
+//!    ended. By then the domain is *sealed*: a child submitted later, by a thread that outlives the body, is refused.
+//!    Locks are taken in this order: the domain whose body runs, then data objects, then domains whose bodies have
+//!    ended, outermost first.
+//! 2. `pending` counts the incomplete children, plus one for the body. The count reaches 0 once. A task that runs in
+//!    rounds keeps its domain, which counts the body forever: the domain is sealed from the end of one round's body
+//!    until the first child of the next round, and it is emptied in between, when all children are complete.
+//! 3. A domain is live as long as other tasks may have to wait for a task in it, or inherit a failure from it.
+//! 4. Code that finds a task here checks once whether the task has finished. If it has, the code then looks at the
+//!    task's failure and at the task's own domain. If it has not, the code waits for the task, and linking the edge
+//!    reveals whether the task has finished in the meantime.
 
 use super::fragment::Fragment;
 use super::history::enter_parts;
@@ -60,15 +61,15 @@ pub(crate) struct Domain {
     name: Cow<'static, str>,
     /// The regions that children may access.
     held: Box<[Piece]>,
-    /// The domain of the task's parent. Released when everything here is complete, since the parent's histories may
-    /// refer to this domain's task for longer.
+    /// The domain of the task's parent. Released as soon as everything in this domain is complete, because the parent's
+    /// histories may keep a reference to this domain's task for longer.
     outer: Mutex<Option<Arc<Domain>>>,
     /// The task of a frozen graph that this task is or descends from.
     replayed: Option<TaskId>,
     histories: Mutex<Histories>,
     live: AtomicBool,
     pending: AtomicUsize,
-    /// The body, if it waits for the children.
+    /// Waker of the task's body, if the body is waiting for its children.
     waiter: Mutex<Option<Waker>>,
     /// Failures of children that have ended.
     failures: Mutex<Causes>,
@@ -78,7 +79,7 @@ pub(crate) struct Domain {
 #[derive(Default)]
 pub(super) struct Histories {
     of_data: Vec<(DataId, RegionMap<Fragment>)>,
-    /// The body has ended: no further child is entered, and other tasks look into the histories.
+    /// Whether the body has ended: no further child is entered, and other tasks may look into the histories.
     pub(super) sealed: bool,
 }
 
@@ -98,7 +99,8 @@ impl Child {
         &self.0
     }
 
-    /// Counts the child once more, because its own domain leaves on its behalf.
+    /// Drops this handle but keeps the child counted, because the child's own domain will count it out once it is
+    /// complete.
     fn leave_by_domain(self) {
         self.0.pending.fetch_add(1, Ordering::Relaxed);
     }
@@ -126,7 +128,7 @@ fn allows(held: Mode, mode: Mode) -> bool {
 }
 
 impl Domain {
-    /// Makes the domain of a task whose accesses `visit` shows, inside the domain of its parent.
+    /// Makes the domain of a task inside its parent's domain. `visit` visits the task's accesses.
     pub(crate) fn new(
         task: &Meta,
         outer: Option<&Child>,
@@ -163,26 +165,26 @@ impl Domain {
         };
         let domain = task.shared().domain.get_or_init(make);
         if task.is_in_rounds() {
-            domain.histories.lock().sealed = false; // it was sealed after the last round
+            domain.histories.lock().sealed = false; // the end of the previous round sealed it
         }
         domain.clone()
     }
 
-    /// Admits no further child before the next round: the body of a task that stays for that round has ended.
+    /// Refuses further children until the next round. Called when the body of a task that runs in rounds has ended.
     pub(crate) fn seal(&self) {
         self.histories.lock().sealed = true;
     }
 
-    /// Forgets the children of a round, all of which are complete. The caller must hold no lock and behave as if
-    /// inside a body: failures may be dropped.
+    /// Forgets the children of a round, which must all be complete. The caller must hold no lock and act as if inside a
+    /// body, because failures may be dropped.
     pub(crate) fn begin_again(&self) {
         let of_data = std::mem::take(&mut self.histories.lock().of_data);
         let failures = self.take_failures();
         drop_quietly(|| drop((of_data, failures)));
     }
 
-    /// The task of a frozen graph that this task is or descends from. A replay ends after all of these tasks have
-    /// ended.
+    /// The task of a frozen graph that this task is or descends from. A replay ends only after its tasks and all their
+    /// descendants have ended.
     pub(crate) fn replayed(&self) -> Option<TaskId> {
         self.replayed
     }
@@ -231,7 +233,7 @@ impl Domain {
         })
     }
 
-    /// Counts out a child that is complete or will not be submitted after all, or the body when it ends.
+    /// Counts out a child that is complete or was not submitted after all, or counts out the body when it ends.
     fn leave(self: &Arc<Self>) {
         let mut domain = Cow::Borrowed(self);
         loop {
@@ -253,7 +255,7 @@ impl Domain {
         }
     }
 
-    /// The number of children that are not complete, while the body runs.
+    /// Returns the number of incomplete children. Must be called while the body runs.
     pub(crate) fn children(&self) -> u64 {
         self.pending.load(Ordering::Acquire) as u64 - 1
     }
@@ -298,13 +300,15 @@ impl Domain {
         belongs_here
     }
 
-    /// Whether this access of a child is entered here, rather than in the data object's own history. An access to an
-    /// empty region is not: it is ordered only with the end of the data object.
+    /// Whether a child's access is entered into this domain rather than into the data object's own history. An access
+    /// to an empty region belongs to the data object's history, because it is ordered only with the task that gives up
+    /// the data object.
     pub(super) fn takes(&self, access: &AccessRecord<'_>) -> bool {
         self.holds(access.datum.id) && !access.datum.is_made_by(self.task) && !access.block.is_empty()
     }
 
-    /// Whether a task here may have to be waited for, or passes a failure on, although the body has ended.
+    /// Whether other tasks may still have to wait for a task here, or inherit a failure from it, although the body has
+    /// ended.
     pub(super) fn is_live(&self) -> bool {
         self.live.load(Ordering::Acquire)
     }
@@ -319,8 +323,8 @@ impl Domain {
             let histories = domain.histories.lock();
             let Some(history) = histories.find(piece.data).filter(|_| domain.is_live()) else { continue };
             history.peek(&piece.block, |block, fragment| {
-                // A task that is waited for at only a part of the piece may hold another part weakly that other tasks
-                // have accessed since.
+                // If `heir` waits for a task at only part of the piece, that task may hold another part weakly, which
+                // other tasks have accessed since.
                 let is_part = block != piece.block;
                 let piece = Piece { block, ..piece };
                 let passes_on = |task: &TaskRef| is_part && task.shared().domain.get().is_some();
@@ -339,7 +343,7 @@ impl Domain {
         out.dedup_by_key(|(task, _)| task.address());
     }
 
-    /// As [`Self::prune`], after pruning the domains of the tasks that this one still knows of.
+    /// Like [`Self::prune`], but first prunes the domains of all tasks that are still in this domain's histories.
     ///
     /// Not by recursion: there may be a long chain of tasks that hold data weakly.
     #[cold]
@@ -359,7 +363,7 @@ impl Domain {
         visited.iter().rev().for_each(|domain| domain.prune());
     }
 
-    /// Forgets all tasks if everything is complete and none of them matters any more.
+    /// Forgets all tasks if everything is complete and no newcomer can depend on any of the tasks.
     fn prune(&self) {
         if self.pending.load(Ordering::Acquire) > 0 || !self.is_live() {
             return;
@@ -375,12 +379,12 @@ impl Domain {
         }
     }
 
-    /// Appends the pieces that children may still read although the body has ended, if `access` writes them. The task
-    /// with that access has waited for the body.
+    /// Appends the pieces that `access` writes and that children may still read although the body has ended. The
+    /// accessing task has already waited for the body.
     ///
-    /// It waited for the body's task itself, not for a join. So only the pieces that the body's task reads matter, and
-    /// only for their order. The pieces that it holds weakly may have been overwritten by other tasks since, and with
-    /// them the earlier failures.
+    /// The accessing task waited for the body's task itself, not for a join. So only the pieces that the body's task
+    /// reads matter, and only for ordering. Other tasks may since have overwritten the pieces that the body's task
+    /// holds weakly, and with them any earlier failures.
     pub(super) fn read_in_place(&self, access: &AccessRecord<'_>, pieces: &mut Vec<Piece>) {
         let (data, writes) = (access.datum.id, access.mode.writes());
         for held in self.held.iter().filter(|held| held.data == data && held.mode == Mode::In && writes) {
@@ -421,8 +425,8 @@ impl Histories {
 }
 
 impl Drop for Domain {
-    /// Defers dropping the contents until the domains that own this one are dropped: tasks in the histories have
-    /// domains as well, and so on.
+    /// Defers dropping the contents until the enclosing drops have returned, because the tasks in the histories have
+    /// domains too, and dropping those recursively could exhaust the stack.
     fn drop(&mut self) {
         thread_local! {
             static CONTENTS: DeferredDrop<(Histories, Option<Arc<Domain>>)> = const { DeferredDrop::new() };
@@ -440,14 +444,14 @@ impl fmt::Debug for Domain {
     }
 }
 
-/// Returns the domain of a finished task if a task in it may still have to be waited for.
+/// Returns the domain of a finished task if other tasks may still have to wait for a task in the domain.
 pub(super) fn live_domain(task: &TaskRef) -> Option<&Arc<Domain>> {
     task.shared().domain.get().filter(|domain| domain.is_live())
 }
 
-/// Ends a task. Each task that waited for it and now waits for nothing is handed to `ready`, the last submitted
-/// first. Tasks that must also wait for its children go on to these. Its group and its parent are notified last, when
-/// every thread can see that it has finished.
+/// Ends a task. Hands to `ready` each successor that is not waiting for any other task, the last submitted first.
+/// Successors that must also wait for the task's children are moved on to the children. The task's group and parent are
+/// notified last, when every thread can see that the task has finished.
 #[inline(always)] // on the path of every task
 pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
     if task.owned().is_bare() && task.shared().domain.get().is_none() {

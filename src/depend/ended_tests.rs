@@ -1,4 +1,4 @@
-//! Tests that histories stay short after many tasks have ended whose blocks never recur.
+//! Tests that histories stay short after many tasks with never-recurring blocks have ended.
 
 use super::tests::Program;
 use super::{Mode, OpId};
@@ -14,7 +14,7 @@ fn random(seed: usize, below: usize) -> usize {
     (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % below
 }
 
-/// Submits and ends `n` tasks with these accesses; returns the length of the history then.
+/// Submits and ends `n` tasks with these accesses. Returns the resulting length of the history.
 fn length_after(n: usize, shape: &[usize], access: impl Fn(usize) -> (Mode, Block)) -> usize {
     let mut program = Program::over(shape);
     for number in 0..n {

@@ -1,8 +1,8 @@
 //! State that the dependence layer keeps for one part of a data object, and the rules by which an access changes it.
 //!
 //! The history of a part is a sequence of *groups*: one writer, or several tasks whose accesses join each other
-//! (concurrent, commutative, or reductions with the same operation). Between groups there are readers. Only the last
-//! group and the readers since then matter to a newcomer:
+//! (concurrent, commutative, or reductions with the same operation). Between groups there are readers. For a newcomer,
+//! only the last group and the readers after that group matter:
 //!
 //! | newcomer | waits for | then |
 //! | --- | --- | --- |
@@ -14,11 +14,11 @@
 //! | joins the group, no readers yet | the tasks that the group's first member waited for | is one of the group |
 //! | `concurrent` … otherwise | as `inout` | opens a new group; no readers |
 //!
-//! An accumulating group is closed before its value is used: a join that combines what its members have left takes
-//! its place ([`super::accumulation`]).
+//! An accumulating group is closed before its value is used: it is replaced by a join that combines the members'
+//! contributions ([`super::accumulation`]).
 //!
-//! An access that uses the group's value waits for the group even if there are readers: a reader that ran says
-//! nothing about whether the value it was given is good.
+//! An access that uses the group's value waits for the group even if there are readers, because the fact that a reader
+//! has run does not prove that the value it read is good.
 
 use super::accumulation::Accumulation;
 use super::commutative::Line;
@@ -54,24 +54,24 @@ struct OpenGroup {
     order: Order,
 }
 
-/// State that members of a group need in addition to edges.
+/// How the members of a group are ordered among themselves, in addition to edges.
 #[derive(Clone)]
 enum Order {
-    /// No ordering.
+    /// Members need no order.
     Free,
-    /// A turn to run.
+    /// Members take turns to run.
     Line(Arc<Line>),
-    /// A turn to combine their contributions.
+    /// Members take turns to combine their contributions.
     Lane(Arc<Lane>),
-    /// A replica to add to.
+    /// Members share replicas, to which they add.
     Replicas(Arc<Accumulation>),
     /// The only member holds the part for its children: later tasks wait for what the children do with the part.
     Weak,
 }
 
 impl Fragment {
-    /// Enters an access of `newcomer` into the history of `part`. A commutative task gets a turn to wait for, a
-    /// reduction a ticket for its turn to combine.
+    /// Enters an access of `newcomer` into the history of `part`. A commutative task gets a turn to wait for; a
+    /// reduction gets a ticket for its turn to combine.
     #[inline(always)] // on the path of every task
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
@@ -83,8 +83,8 @@ impl Fragment {
                 add_reader(&mut self.readers, newcomer);
             }
             Mode::Out => {
-                // A task that holds the part weakly has waited for nothing, and its readers have not waited in its
-                // stead: the newcomer must wait for the group too.
+                // A task that holds the part weakly has not waited for anything, and its readers have not waited on its
+                // behalf either. So the newcomer must also wait for the group.
                 if self.readers.is_empty() || self.is_held_weakly() || self.has_weak_readers {
                     self.wait_for_group(part, newcomer, Flow::Order);
                 }
@@ -129,9 +129,9 @@ impl Fragment {
         self.open = Some(Box::new(OpenGroup { mode, others, before, order }));
     }
 
-    /// Returns the history that the children of a task that holds the part weakly begin with. They join no reductions
-    /// from before their parent: by then, tasks after the parent, which wait for the children, may have turns there
-    /// before theirs.
+    /// Returns the initial history for the children of a task that holds the part weakly. The children must not join a
+    /// reduction group that began before their parent: tasks submitted after the parent, which wait for the children,
+    /// may already have earlier turns in that group, which would be a deadlock.
     fn for_children(&self) -> Cow<'_, Self> {
         let mut history = Cow::Borrowed(self);
         if self.open.as_ref().is_some_and(|open| matches!(open.order, Order::Lane(_)))
@@ -142,7 +142,8 @@ impl Fragment {
         history
     }
 
-    /// Visits the tasks that an access of this mode would come after, and whether each holds the part weakly.
+    /// Visits the tasks that an access of this mode would have to follow, each with a flag that tells whether it holds
+    /// the part weakly.
     pub(super) fn predecessors(&self, mode: Mode, mut found: impl FnMut(Predecessor, bool)) {
         let others = self.open.iter().flat_map(|open| &open.others);
         self.first.iter().chain(others).for_each(|task| found((task.clone(), flow(mode)), self.is_held_weakly()));
@@ -152,8 +153,8 @@ impl Fragment {
         }
     }
 
-    /// Visits the tasks that have left the current contents. Returns false if children or a future join will leave
-    /// them.
+    /// Visits the tasks that produced the current contents. Returns false if these contents are yet to be produced, by
+    /// children or by a future join.
     pub(super) fn sources(&self, mut found: impl FnMut(&TaskRef)) -> bool {
         let others = self.open.iter().flat_map(|open| &open.others);
         self.first.iter().chain(others).for_each(&mut found);
@@ -165,14 +166,14 @@ impl Fragment {
         matches!(self.open.as_deref(), Some(OpenGroup { order: Order::Weak, .. }))
     }
 
-    /// Whether a newcomer may still have to wait for a task here, or to learn of a failure.
+    /// Whether a newcomer may still have to wait for a task here, or to inherit a failure.
     pub(super) fn matters(&self) -> bool {
         let others = self.open.iter().flat_map(|open| &open.others);
         self.first.iter().chain(others).any(|task| matters(task, Flow::Value))
             || self.readers.iter().any(|task| matters(task, Flow::Order))
     }
 
-    /// Forgets tasks that no newcomer has to wait for, or to learn a failure of.
+    /// Forgets tasks that no newcomer has to wait for or inherit a failure from.
     pub(super) fn forget_ended(&mut self, newcomer: &Newcomer<'_>) {
         let is_accumulated = matches!(self.open.as_deref(), Some(OpenGroup { order: Order::Replicas(_), .. }));
         if newcomer.keeps_finished() || is_accumulated {
@@ -182,8 +183,8 @@ impl Fragment {
         if !self.first.iter().chain(others).any(|task| still_matters(task, Flow::Value)) {
             (self.first, self.open) = (None, None);
         }
-        // A group that was read is closed, and stays closed as long as it matters: a task that joined it would not
-        // learn of its failures.
+        // A group that was read is closed, and stays closed as long as it matters, because a task that joined the group
+        // would not inherit its failures.
         let kept = self.open.as_ref().and_then(|_| self.readers.last().cloned());
         self.readers.retain(|task| still_matters(task, Flow::Order));
         if self.readers.is_empty() {
@@ -206,7 +207,7 @@ impl Fragment {
             && have_one_group
     }
 
-    /// Enters tasks again that were entered in another form of the history.
+    /// Enters tasks that were already entered in another form of the history.
     pub(super) fn repeat(&mut self, writes: bool, tasks: &[TaskRef]) {
         if writes {
             self.readers.clear();
@@ -221,8 +222,8 @@ impl Fragment {
         (self.open.is_none() && !self.has_weak_readers).then_some((self.first.as_slice(), &self.readers))
     }
 
-    /// Returns the writer and the readers that still matter, if they are all that a newcomer has to know: there is no
-    /// group that could be joined or has something to combine, and no task holds the part weakly.
+    /// Returns the writer and the readers that still matter, provided that a newcomer needs nothing else: no group can
+    /// be joined or has contributions to combine, and no task holds the part weakly.
     pub(super) fn settled(&self) -> Option<(Option<&TaskRef>, impl Iterator<Item = &TaskRef>)> {
         let is_over = match self.open.as_deref() {
             None => false,
@@ -241,12 +242,13 @@ impl Fragment {
         &self.readers
     }
 
-    /// Removes readers that have read only a piece of the part.
+    /// Removes the readers for which `is_forgotten` returns true, because they have read only a piece of the part.
     pub(super) fn forget_readers(&mut self, is_forgotten: impl Fn(&TaskRef) -> bool) {
         self.readers.retain(|task| !is_forgotten(task));
     }
 
-    /// Makes the newcomer wait for all tasks here; it takes over from the last group what `flow` says.
+    /// Makes the newcomer wait for all tasks here; `flow` determines whether the newcomer inherits the last group's
+    /// poison.
     pub(super) fn wait_for_all(&mut self, part: &Part<'_>, flow: Flow, newcomer: &mut Newcomer<'_>) {
         if flow == Flow::Value {
             self.close_accumulation(part, newcomer);
@@ -366,8 +368,8 @@ impl Fragment {
         self.open = Some(Box::new(OpenGroup { mode, others: Tasks::new(), before, order }));
     }
 
-    /// Closes the group to further members, because a reader comes. If the group is large, readers wait for a join
-    /// instead.
+    /// Closes the group to further members before its first reader is entered. If the group is large, it is replaced by
+    /// a join that readers wait for.
     #[cold]
     fn close_group(&mut self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         self.close_accumulation(part, newcomer);
@@ -385,8 +387,8 @@ impl Fragment {
 }
 
 impl Fragment {
-    /// Closes an accumulating group at `part`: no task joins it there any more, and later tasks wait for what it has
-    /// accumulated. If finished tasks are kept, later tasks still wait for its members as well.
+    /// Closes an accumulating group at `part`: no further task can join the group there, and later tasks wait for the
+    /// accumulated value. If finished tasks are kept, later tasks also wait for the group's members.
     #[cold]
     fn close_accumulation(&mut self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         let Some(OpenGroup { mode, others, order, .. }) = self.open.as_deref_mut() else { return };
@@ -412,7 +414,7 @@ impl OpenGroup {
             (Order::Free, Order::Free) | (Order::Weak, Order::Weak) => true,
             (Order::Line(one), Order::Line(two)) => Arc::ptr_eq(one, two),
             (Order::Lane(one), Order::Lane(two)) => Arc::ptr_eq(one, two),
-            _ => false, // replicas refer to the parts of their group as they are
+            _ => false, // replicas refer to the exact parts of their group
         };
         are_one
             && self.mode == other.mode
@@ -433,7 +435,8 @@ impl OpenGroup {
 }
 
 impl Order {
-    /// Leaves a group, which may hold the last reference to the user's operation, to a caller without locks.
+    /// Leaves the group to be dropped by a caller that holds no locks, because the group may hold the last reference to
+    /// the user's operation.
     fn leave_to(self, newcomer: &mut Newcomer<'_>) {
         if let Order::Replicas(group) = self {
             newcomer.leave(group);
@@ -441,7 +444,7 @@ impl Order {
     }
 }
 
-/// As [`matters`], but the task's domain forgets its ended tasks first.
+/// Like [`matters`], but first makes the task's domain forget its ended tasks.
 fn still_matters(task: &TaskRef, flow: Flow) -> bool {
     if task.is_finished()
         && let Some(domain) = live_domain(task)

@@ -1,4 +1,4 @@
-//! The task graph as a value: recorded on request, exported to petgraph and DOT, measured.
+//! The task graph as a value that can be recorded, measured, and exported to petgraph and DOT.
 
 use crate::ids::TaskId;
 use crate::sync::Flow;
@@ -67,7 +67,7 @@ impl GraphLog {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphTask {
-    /// The task's id: its place in the order of submission.
+    /// The task's ID, which is its position in submission order.
     pub id: TaskId,
     /// The task's name.
     pub name: String,
@@ -87,7 +87,7 @@ pub struct GraphTask {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependence {
-    /// Whether the successor uses values that the predecessor wrote; otherwise it only has to come later.
+    /// Whether the successor uses values that the predecessor wrote. If false, the successor only has to run later.
     pub carries_value: bool,
 }
 
@@ -113,7 +113,7 @@ pub struct TaskGraph {
 }
 
 impl TaskGraph {
-    /// Returns the graph as petgraph's type; nodes are in order of submission.
+    /// Returns the graph as petgraph's type, with nodes in submission order.
     pub fn petgraph(&self) -> &DiGraph<GraphTask, Dependence> {
         &self.graph
     }
@@ -128,7 +128,8 @@ impl TaskGraph {
         self.levels().into_iter().max().map_or(0, |deepest| deepest + 1)
     }
 
-    /// Returns the largest number of tasks at the same depth: how many could run at once if all took equally long.
+    /// Returns the largest number of tasks at the same depth, which is how many could run at once if all tasks took
+    /// equally long.
     pub fn width(&self) -> usize {
         let mut counts = vec![0; self.critical_path()];
         for level in self.levels() {
@@ -137,7 +138,7 @@ impl TaskGraph {
         counts.into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the graph in Graphviz's language; edges that carry no value are dashed.
+    /// Returns the graph in Graphviz's DOT language. Edges that carry no value are dashed.
     pub fn to_dot(&self) -> String {
         let mut dot = String::from("digraph tasks {\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
         for task in self.graph.node_weights() {
@@ -153,7 +154,8 @@ impl TaskGraph {
         dot
     }
 
-    /// Returns each task's depth. Edges lead from earlier to later submissions, so one pass in that order suffices.
+    /// Returns each task's depth. Edges lead from earlier to later submissions, so a single pass in submission order
+    /// suffices.
     fn levels(&self) -> Vec<usize> {
         let mut levels = vec![0; self.graph.node_count()];
         for node in self.graph.node_indices() {

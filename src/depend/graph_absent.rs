@@ -3,7 +3,7 @@
 use crate::ids::TaskId;
 use crate::sync::Flow;
 
-/// Collects tasks and edges; there is none.
+/// Collects tasks and edges. Cannot be created in this build.
 #[derive(Debug)]
 pub(crate) enum GraphLog {}
 

@@ -1,19 +1,18 @@
-//! The history of one data object: which task accessed which part last.
+//! The history of one data object: the tasks that accessed each part last.
 //!
-//! A history has one of five forms, which all mean the same:
-//! - As *one part*. Data objects of several dimensions begin like this, and stay so as long as each task accesses all
-//!   of them. (If their indices have more than 31 bits, they begin with an index.)
-//! - *By parts*: exact and without limits. Data objects of one dimension always have this form. Others have it while
-//!   tasks join each other, until none of these tasks matters any more ([`super::settled`]).
-//! - As *a list* of the latest accesses ([`super::recent`]), from the first access to less than all: fast for blocks
-//!   that cross each other, as long as they are few. Nothing is cut; entries hidden by later writes are dropped.
-//! - With *an index* ([`super::indexed`]): for many such blocks. Writes cut older writes; blocks that are read stay
-//!   whole.
-//! - By *tiles* ([`super::tiled`]): the fastest form, if everything that is written consists of tiles of one extent.
+//! A history has one of five equivalent forms:
+//! - *One part*: the initial form of multi-dimensional data objects, kept as long as every task accesses the whole data
+//!   object. (If indices exceed 31 bits, the initial form is an index.)
+//! - *By parts*: exact and without restrictions. One-dimensional data objects always use this form. Others use it while
+//!   there are tasks that join each other, until none of these tasks matters any more ([`super::settled`]).
+//! - *A list* of the latest accesses ([`super::recent`]), used from the first access that does not cover the whole data
+//!   object: fast for a small number of crossing blocks. Nothing is cut; entries hidden by later writes are dropped.
+//! - *An index* ([`super::indexed`]), for many such blocks. Writes cut older writes; blocks that are read stay whole.
+//! - *Tiles* ([`super::tiled`]): the fastest form, applicable if everything written consists of tiles of one extent.
 //!   Each tile is one fragment, found by arithmetic (`region/tiling.rs`) and never cut.
 //!
-//! Cuts heal: when parts are many, or visits meet many, the map forgets ended tasks and unites equal neighbours
-//! (`region/wear.rs`), so the cost per access stays constant.
+//! Cuts are undone over time: when there are many parts, or accesses visit many parts, the map forgets ended tasks and
+//! unites equal neighbours (`region/wear.rs`). So the cost per access stays constant.
 
 use super::fragment::Fragment;
 use super::indexed::Indexed;
@@ -30,22 +29,22 @@ use crate::sync::Flow;
 /// The accesses to one data object that newcomers may still have to wait for.
 pub(super) struct History {
     form: Form,
-    /// Boxed, so that the fields that all tasks read stay in few cache lines.
+    /// Boxed so that the fields that every task reads fit in few cache lines.
     beside: Option<Box<Beside>>,
 }
 
 /// State that few histories have.
 #[derive(Default)]
 struct Beside {
-    /// Costs of accesses by parts in several dimensions.
+    /// Cost of accesses while a multi-dimensional history is by parts.
     costs: Costs,
-    /// Tasks whose region is empty: only a task that gives up the memory waits for them.
+    /// Tasks that declare an empty region. Only a task that gives up the memory waits for them.
     onlookers: Tasks,
 }
 
 enum Form {
-    /// As one part, of a data object of several dimensions: every task has accessed all of it since the beginning, or
-    /// since a write of all.
+    /// One part of a multi-dimensional data object: every task has accessed the whole data object, either from the
+    /// beginning or since a write of the whole.
     Whole(Fragment),
     /// By parts of the data object.
     Parts(RegionMap<Fragment>),
@@ -82,7 +81,7 @@ impl History {
         }
     }
 
-    /// As [`Self::enter`], for a region that probably adjoins the one entered last.
+    /// Like [`Self::enter`], for a region that probably adjoins the most recently entered region.
     #[inline]
     pub(super) fn enter_next(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         if let Form::Parts(parts) = &mut self.form
@@ -93,8 +92,8 @@ impl History {
         self.enter(index, access, newcomer);
     }
 
-    /// Makes the newcomer, which gives the memory up, wait for all tasks, including those that refer to the data
-    /// object without touching its memory. The newcomer leaves no trace.
+    /// Makes the newcomer, which gives up the memory, wait for all tasks, including tasks that refer to the data object
+    /// without touching its memory. The newcomer itself is not recorded in the history.
     #[cold]
     pub(super) fn wait_for_all(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         let flow = lists::flow(access.mode);
@@ -112,7 +111,7 @@ impl History {
         }
     }
 
-    /// Visits the tasks that have left the contents of each part of a region. Returns false if they are not known
+    /// Visits the tasks that produced the contents of each part of a region. Returns false if these tasks are not known
     /// yet.
     #[cold]
     pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) -> bool {
@@ -192,8 +191,8 @@ impl History {
         }
     }
 
-    /// Begins the history again as one part: the newcomer has waited for all that other tasks did and overwrites all
-    /// of it, so nothing else needs to be known.
+    /// Restarts the history as one part. This is correct because the newcomer waits for everything that other tasks did
+    /// and overwrites the whole data object, so no earlier access matters any more.
     #[cold]
     fn begin_again(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         if Recent::suits(access.block) {
@@ -227,7 +226,7 @@ impl History {
         }
     }
 
-    /// The capacity of the longest list of a history by parts.
+    /// Returns the capacity of the longest task list in a history by parts.
     #[cfg(test)]
     pub(super) fn longest_list(&self) -> usize {
         let Form::Parts(parts) = &self.form else { return 0 };
@@ -245,13 +244,13 @@ impl History {
     }
 }
 
-/// Whether an access covers its whole data object, and that is not empty.
+/// Whether an access covers its whole data object and the data object is not empty.
 #[inline]
 fn is_whole(access: &AccessRecord<'_>) -> bool {
     *access.block == access.datum.whole() && !access.block.is_empty()
 }
 
-/// Converts a history as one part to the form for the first access to less than all.
+/// Converts a history of one part to the form for its first access that does not cover the whole data object.
 #[cold]
 fn divide(fragment: &mut Fragment, datum: &Datum) -> Form {
     let whole = datum.whole();

@@ -1,23 +1,24 @@
-//! The history of a data object of several dimensions with many blocks: accesses as they were declared, found by an
+//! The history of a multi-dimensional data object with many blocks: accesses exactly as declared, found through an
 //! index of boxes.
 //!
-//! Blocks that are read overlap each other: every tile of a stencil is read with a halo, which crosses its
-//! neighbours' halos. If parts were cut wherever such blocks cross ([`super::fragment`]), a tile would be 9 parts in
-//! two dimensions and 27 in three, and a task would visit 5² or 5³ of them. Here only writes cut, and only blocks
-//! that were written before. A block that is read stays whole, next to the blocks that it overlaps.
+//! Blocks that tasks read usually overlap: a stencil reads each tile with a halo that crosses the neighbours' halos. If
+//! parts were cut wherever such blocks cross ([`super::fragment`]), a tile would be 9 parts in two dimensions and 27 in
+//! three, and a task would visit 5² or 5³ parts. In this form, only writes cut, and they cut only previously written
+//! blocks. A block that is read stays whole and coexists with the blocks that it overlaps.
 //!
-//! The rules are those of [`super::fragment`]. The readers of a part follow from the times of accesses: a task that
-//! has read an overlapping block after the part was written is one of the part's readers.
+//! The rules are those of [`super::fragment`]. The readers of a part are derived from access times: a task is one of
+//! the part's readers if it read an overlapping block after the part was written.
 //!
-//! This form cannot represent tasks that join each other (groups): with the first of them, the history changes to
-//! parts. If everything that is written consists of tiles of one extent, it changes to tiles ([`super::tiled`]). If a
-//! write of the whole data object comes soon after the previous one, the history begins again as one part, and from
-//! there as a list ([`super::recent`]).
+//! This form cannot represent tasks that join each other (groups): when the first such task is entered, the history is
+//! converted to parts. If everything written consists of tiles of one extent, the history is converted to tiles
+//! ([`super::tiled`]). If the whole data object is written again soon after the previous such write, the history
+//! restarts as one part, and from there as a list ([`super::recent`]).
 //!
 //! Invariants:
-//! 1. Every element belongs to one part of `written`, with the task that wrote it last and when.
-//! 2. Each block that is read has one entry. Its tasks have all read at its time or before, and at least one at its
-//!    time; tasks that are missing are finished, or other tasks have overwritten all that they read.
+//! 1. Every element belongs to one part of `written`, which records the task that wrote it last and when.
+//! 2. Each block that is read has one entry. All tasks in the entry read the block at the entry's time or before, and
+//!    at least one of them at exactly that time. A reader may be missing from the entry only if it has finished, or if
+//!    other tasks have overwritten everything that it read.
 
 use super::fragment::Fragment;
 use super::join::{Tasks, matters};
@@ -32,38 +33,39 @@ use crate::sync::Flow;
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
-/// Number of readers' entries before the first sweep.
+/// Number of read entries that triggers the first sweep.
 const FIRST_SWEEP: usize = if cfg!(test) { 16 } else { 256 };
 
-/// If a written block consists of more parts than this, they become one.
+/// If a written block consists of more parts than this, the parts are united.
 const PARTS_LEFT_APART: usize = 64;
 
-/// At most this many parts are compared with readers one by one; more are looked up.
+/// Up to this many parts are compared with each reader one by one; if there are more, they are looked up in the map.
 const FEW: usize = 8;
 
-/// Number of written parts from which on they are compared with tiles.
+/// Minimum number of written parts before they are compared with tiles.
 const WORTH_TILES: usize = if cfg!(test) { 4 } else { 8 };
 
 /// The accesses to one data object.
 pub(super) struct Indexed {
     written: BlockMap<Written>,
     read: Vec<Read>,
-    /// The entry in `read` of each block.
+    /// Index in `read` of each block's entry.
     by_block: FxHashMap<Block, u32>,
     boxes: BoxSet,
-    /// Number of accesses so far.
+    /// Number of accesses so far, which serves as the current time.
     now: u64,
-    /// When the whole data object was written last.
+    /// Time of the last write of the whole data object.
     whole_at: u64,
-    /// Number of entries at which they are swept before any is added.
+    /// Number of entries at which a sweep takes place before another entry is added.
     sweep_at: usize,
-    /// When the entries were swept last.
+    /// Time of the last sweep.
     swept_at: u64,
-    /// Parts are compared with tiles from this number of parts on, or from this number of accesses on.
+    /// Thresholds for comparing the parts with tiles: a number of parts, or a number of accesses, whichever is reached
+    /// first.
     compare_at: (usize, u64),
 }
 
-/// Which task wrote a part last and when, and when the part was written before that.
+/// The task that wrote a part last, the time of that write, and the time of the write before it.
 #[derive(Clone)]
 struct Written {
     by: Option<TaskRef>,
@@ -71,7 +73,7 @@ struct Written {
     before: u64,
 }
 
-/// The tasks that have read a block; none, if they do not matter any more.
+/// The tasks that have read a block; the list is empty once none of them matters any more.
 struct Read {
     block: Block,
     tasks: Tasks,
@@ -94,8 +96,8 @@ impl Indexed {
         }
     }
 
-    /// Called after a write of the whole data object: whether a list would have held the accesses since the previous
-    /// such write.
+    /// Called after a write of the whole data object. Returns whether a list would have had room for all accesses since
+    /// the previous such write.
     #[inline]
     pub(super) fn is_short(&mut self) -> bool {
         let since = self.now - self.whole_at;
@@ -115,7 +117,7 @@ impl Indexed {
         !mode.is_weak() && !matches!(mode, Mode::Concurrent | Mode::Commutative | Mode::Reduction(_))
     }
 
-    /// Enters an access of `newcomer` to a block that is not empty.
+    /// Enters an access of `newcomer` to a non-empty block.
     #[inline]
     pub(super) fn enter(&mut self, block: &Block, mode: Mode, newcomer: &mut Newcomer<'_>) {
         self.now += 1;
@@ -126,7 +128,7 @@ impl Indexed {
         }
     }
 
-    /// Makes the newcomer wait for all tasks; it takes over from the last writers what `flow` says.
+    /// Makes the newcomer wait for all tasks; `flow` determines whether the newcomer inherits the last writers' poison.
     #[cold]
     pub(super) fn wait_for_all(&self, whole: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
         self.written.look(whole, |part| part.by.iter().for_each(|task| newcomer.wait_for(task, flow)));
@@ -140,7 +142,7 @@ impl Indexed {
         self.written.peek(block, |part, written| written.by.iter().for_each(|task| found(part, task)));
     }
 
-    /// Enters tasks again that were entered in another form of the history.
+    /// Enters tasks that were already entered in another form of the history.
     pub(super) fn repeat(&mut self, block: &Block, writes: bool, tasks: &[TaskRef]) {
         self.now += 1;
         let Self { written, now, .. } = self;
@@ -158,16 +160,16 @@ impl Indexed {
         read.at = at;
     }
 
-    /// Called before `block` is written: returns the same history by tiles if `block` is one and everything written
-    /// consists of them.
+    /// Called before `block` is written. Returns the same history by tiles if `block` is a tile and everything written
+    /// so far consists of such tiles.
     #[inline]
     pub(super) fn try_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
         let (parts, now) = self.compare_at;
         if self.written.len() >= parts || self.now >= now { self.compare_with_tiles(whole, block) } else { None }
     }
 
-    /// Keeps a history that was by tiles from becoming so again until there are several times as many parts, or many
-    /// sweeps have passed.
+    /// Prevents a history that was converted from tiles from being converted back until it has several times as many
+    /// parts, or until many sweeps have passed.
     pub(super) fn stay_for_now(&mut self) {
         let parts = self.written.len().max(WORTH_TILES);
         self.compare_at = (4 * parts, self.now + 64 * parts as u64);
@@ -176,8 +178,8 @@ impl Indexed {
     #[cold]
     fn compare_with_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
         let parts = self.written.len();
-        // A block at the array's end may be shorter than others, and early writes that are no tiles may be
-        // overwritten by tiles.
+        // Try again later, because a block at the array's end may be shorter than other tiles, and early writes that do
+        // not fit the tiles may yet be overwritten by tiles.
         self.compare_at = (parts + parts / 4 + WORTH_TILES, self.now + 4 * parts as u64);
         let tiling = Tiling::new(whole, block).filter(|tiling| tiling.len() <= Tiled::most_tiles(parts))?;
         let tiles = |block: &Block| tiling.span(block).map_or(0, |span| span.len());
@@ -243,7 +245,8 @@ impl Indexed {
             }
         });
         self.wear(parts, newcomer);
-        // Stencils come back to all of their blocks, about one for each part: those stay, however long a sweep takes.
+        // A stencil returns to all of its blocks, about one per part. These entries must be kept, however long one
+        // sweep of the stencil takes.
         let is_full = self.read.len() >= self.sweep_at.max(4 * self.written.len());
         if is_full && !self.by_block.contains_key(block) {
             self.sweep(!newcomer.keeps_finished());
@@ -251,7 +254,7 @@ impl Indexed {
         let now = self.now;
         let read = self.entry(*block);
         if oldest > read.at {
-            read.tasks.clear(); // the whole block was overwritten since
+            read.tasks.clear(); // the whole block has been overwritten since
         }
         lists::add_reader(&mut read.tasks, newcomer);
         read.at = now;
@@ -301,11 +304,10 @@ impl Indexed {
         }
     }
 
-    /// Counts an access that has met this many parts. From time to time, unites parts whose writers do not matter any
-    /// more.
+    /// Counts an access that visited this many parts. From time to time, unites parts whose writers no longer matter.
     ///
-    /// Such a part counts as never written. Readers that its writer has waited for have ended, so no newcomer waits
-    /// for them.
+    /// Such a part counts as never written. This is correct because the readers that its writer waited for have ended,
+    /// so no newcomer needs to wait for them.
     #[inline]
     fn wear(&mut self, parts: usize, newcomer: &mut Newcomer<'_>) {
         let keeps_finished = newcomer.keeps_finished();
@@ -322,7 +324,7 @@ impl Indexed {
         }
     }
 
-    /// Returns the entry of a block that is read; adds one if there is none.
+    /// Returns the entry of a block that is read, adding an entry if there is none.
     fn entry(&mut self, block: Block) -> &mut Read {
         let Self { read, by_block, boxes, .. } = self;
         let index = *by_block.entry(block).or_insert_with(|| {
@@ -334,9 +336,9 @@ impl Indexed {
         &mut read[index as usize]
     }
 
-    /// Forgets the entries that no task has used since the last sweep and no task has to wait for, because their
-    /// tasks have finished or their block was overwritten. Other entries are likely to be used again, for instance in
-    /// the next sweep of a stencil.
+    /// Forgets entries that have not been used since the last sweep and that no task has to wait for, because their
+    /// tasks have finished or their block was overwritten. All other entries are likely to be used again, for instance
+    /// in the next time step of a stencil.
     #[cold]
     fn sweep(&mut self, forget_finished: bool) {
         let matters = |read: &Read| {
@@ -370,14 +372,14 @@ mod tests {
 
     const TILE: usize = 8;
 
-    /// Makes a program over a square of tiles in which a block that is no tile was written before.
+    /// Makes a program over a square of tiles in which a block that is not a tile was written first.
     fn over_tiles(side: usize) -> Program {
         let mut program = Program::over(&[side * TILE, side * TILE]);
         write_no_tile(&mut program);
         program
     }
 
-    /// Writes a block that is no tile.
+    /// Writes a block that is not a tile.
     fn write_no_tile(program: &mut Program) {
         program.submit(&[(Mode::Out, Block::new(&[3..7, 0..3]))]);
     }

@@ -1,17 +1,18 @@
 //! Joins: internal tasks of the dependence layer that stand for many predecessors.
 //!
 //! If m tasks each waited for n others, n·m edges would be needed, and the history would keep a list of n tasks for
-//! later ones. A *join* waits for the n tasks, the m tasks wait for the join, and the join replaces the list: n + m
-//! edges, and no list in a history is ever longer than [`MOST`]. A join has no body, no unit and no place. The thread
-//! that counts down its last predecessor finishes it at once (`Engine::ready`). No driver sees it, and it counts as
-//! no task.
+//! later ones. A *join* waits for the n tasks, the m tasks wait for the join, and the join replaces the list. So n + m
+//! edges suffice, and no list in a history is ever longer than [`MOST`]. A join has no body, no unit and no place. The
+//! thread that counts down the join's last predecessor finishes the join at once (`Engine::ready`). Drivers never see
+//! joins, and joins do not count as tasks.
 //!
-//! Poison passes through: a join is poisoned by what it waits for with [`Flow::Value`].
+//! Poison passes through a join: it is poisoned by every poisoned task that it waits for with [`Flow::Value`].
 //!
-//! A join also combines what a group has accumulated at a part ([`super::accumulation`]); then it stands for the
-//! group, and takes the name of its first member.
+//! A join can also combine what a group has accumulated at a part ([`super::accumulation`]). Such a join stands for the
+//! group and takes the name of the group's first member.
 //!
-//! While the graph is recorded, no join replaces a list, because the graph shows the declared accesses.
+//! While the graph is being recorded, joins do not replace lists, because the graph must show the dependences between
+//! the declared accesses.
 
 use super::domain::live_domain;
 use super::node::{Bodiless, Body, Kinds, Lane, Meta, Own, OwnedTask, Piece, Submitting, TaskRef};
@@ -24,24 +25,25 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Lists of this many tasks are shortened before they grow.
+/// A list of this many tasks is shortened before it grows any further.
 pub(super) const MOST: usize = 16;
 
-/// If several tasks are going to wait for more tasks than this, these get a join.
+/// If several tasks are about to wait for more than this many tasks, they wait for a join instead.
 pub(super) const WORTH_A_JOIN: usize = MOST / 2;
 
 /// Tasks in a history.
 pub(super) type Tasks = SmallVec<[TaskRef; 2]>;
 
-/// A task, and what a successor takes over from it.
+/// A predecessor, and whether the successor uses its value.
 pub(super) type Predecessor = (TaskRef, Flow);
 
-/// The join that a newcomer made last: neighbouring parts often have the same list.
+/// The join that a newcomer made last, kept because neighbouring parts often have the same list.
 #[derive(Default)]
 pub(super) struct LastJoin(Option<Box<(DataId, Vec<Predecessor>, TaskRef)>>);
 
 impl LastJoin {
-    /// Returns a task that finishes when all of `tasks` have, and everything done to `datum` in their places.
+    /// Returns a join that finishes when all of `tasks` have finished, along with every task that replaces them at
+    /// `datum`.
     #[cold]
     pub(super) fn of(&mut self, datum: &Datum, tasks: Vec<Predecessor>, made_for: TaskId) -> TaskRef {
         let equal = |(a, b): (&Predecessor, &Predecessor)| (a.0.address(), a.1) == (b.0.address(), b.1);
@@ -58,7 +60,7 @@ impl LastJoin {
         join
     }
 
-    /// Forgets the join. Usually there is none, which this finds out without a call.
+    /// Forgets the join. Usually there is none, and inlining makes that case cheap.
     #[inline(always)] // on the path of every task
     pub(super) fn forget(&mut self) {
         if let Some(last) = self.0.take() {
@@ -67,8 +69,8 @@ impl LastJoin {
     }
 }
 
-/// Makes a task that combines what the group of `members` has accumulated at `part`; also returns its ownership if
-/// all members have finished.
+/// Makes a join that combines what the group of `members` has accumulated at `part`. Also returns the join's owner if
+/// all members have already finished.
 pub(super) fn combining(
     members: &[Predecessor],
     group: Arc<Accumulation>,
@@ -83,15 +85,15 @@ pub(super) fn combining(
     make(members, (first.id, first.name.clone(), first.location), body)
 }
 
-/// Makes a task that finishes when everything has ended that `task`, which holds the piece weakly, lets its children
-/// do there.
+/// Makes a join that finishes when all accesses to the piece by the children of `task`, which holds the piece weakly,
+/// have ended.
 #[cold]
 pub(super) fn at_piece(task: &TaskRef, flow: Flow, piece: Piece) -> TaskRef {
     standing_for(&[(task.clone(), flow)], task.shared(), &[piece])
 }
 
-/// Makes a task that finishes when all of `tasks` have, and the tasks that take their places at these pieces. Its
-/// header names the task that it was made for.
+/// Makes a join that finishes when all of `tasks` have finished, along with the tasks that replace them at these
+/// pieces. The join's header names the task that it was made for.
 #[cold]
 pub(super) fn standing_for(tasks: &[Predecessor], made_for: &Meta, pieces: &[Piece]) -> TaskRef {
     make_plain(tasks, (made_for.id, made_for.location), pieces)
@@ -110,18 +112,18 @@ fn make_plain(
     join
 }
 
-/// Makes a task without a body that shows these accesses and has no predecessors yet. No other task has its number.
+/// Makes a bodiless task with these accesses and a unique ID. It has no predecessors yet.
 pub(super) fn bodiless(own: Own, accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + 'static) -> Submitting {
     helper(own, true, accesses)
 }
 
-/// As [`bodiless`], but the task is run like any other, and does nothing.
+/// Like [`bodiless`], but the task is run like any other task; running it does nothing.
 pub(super) fn starter(own: Own) -> Submitting {
     helper(own, false, |_| ())
 }
 
 fn helper(own: Own, join: bool, accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + 'static) -> Submitting {
-    /// Above all numbers that submitted tasks get.
+    /// The next ID. Starts above all IDs that submitted tasks can get.
     static NEXT: AtomicU64 = AtomicU64::new(1 << 61);
     let id = TaskId(NEXT.fetch_add(1, Ordering::Relaxed));
     let meta = Meta { join, ..header((id, Cow::Borrowed("replay"), Location::caller())) };
@@ -154,7 +156,7 @@ fn make<B: Body + 'static>(
     (join.share(), join.commit())
 }
 
-/// Whether a newcomer may still have to wait for `task`, or to learn that its results must not be used.
+/// Whether a newcomer may still have to wait for `task`, or to be poisoned because the task's results must not be used.
 pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
     !task.is_finished() || flow == Flow::Value && task.is_poisoned() || live_domain(task).is_some()
 }
@@ -190,7 +192,7 @@ mod tests {
             for (first, then) in [(group, Mode::In), (Mode::In, group), (group, Mode::Concurrent)] {
                 for n in [100, 800] {
                     let edges = edges(n, first, then);
-                    // One edge to the earlier output, one to a join, and as many as are not worth a join.
+                    // One edge to the earlier output, one to a join, and as many edges as are not yet worth a join.
                     assert!(edges <= 12 * n, "{n} {first}, {n} {then}: {edges} edges");
                 }
             }

@@ -1,20 +1,20 @@
-//! Lists of tasks in a history: of readers, or of the members of a group. They are kept short by forgetting tasks
-//! that no newcomer has to wait for, and by joins.
+//! Task lists in a history: the readers, or the members of a group. Lists are kept short by forgetting tasks that no
+//! newcomer has to wait for, and by replacing tasks with joins.
 
 use super::Mode;
 use super::join::{MOST, Tasks, matters};
 use super::register::Newcomer;
 use crate::sync::Flow;
 
-/// Returns what an access with this mode takes over from the last group.
+/// Returns whether an access with this mode uses the last group's value or needs only ordering.
 #[inline]
 pub(super) fn flow(mode: Mode) -> Flow {
     if mode.relies_on_value() { Flow::Value } else { Flow::Order }
 }
 
-/// Makes room for one more task in a list of tasks that are waited for with this flow. Forgets tasks that need not be
-/// waited for; if that is not enough, a join replaces all but the newcomer and its siblings. There may be many
-/// siblings, so the next attempt comes only when the list is twice as long.
+/// Makes room for one more task in a list of tasks that are waited for with this flow. Forgets tasks that no longer
+/// matter. If that is not enough, a join replaces all tasks except the newcomer and its siblings. Because there may be
+/// many siblings, the next attempt is made only when the list is twice as long.
 #[inline]
 pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
     if list.len() >= MOST && list.len().is_power_of_two() && !newcomer.keeps_finished() {
@@ -22,9 +22,9 @@ pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_
     }
 }
 
-/// Adds a reader. If there are several, and no newcomer has to wait for the last one any more, the new reader
-/// replaces it. So data objects that are read by one task after the other, and never written, keep few of them in
-/// memory.
+/// Adds a reader. If there are several readers, and no newcomer has to wait for the last one any more, the new reader
+/// replaces it. So if tasks read a data object one after the other and none ever writes it, only a few of these tasks
+/// are kept in memory.
 #[inline(always)] // on the path of every task
 pub(super) fn add_reader(readers: &mut Tasks, newcomer: &mut Newcomer<'_>) {
     if readers.len() < 2 { readers.push(newcomer.share()) } else { add_to_several(readers, newcomer) }
@@ -63,8 +63,8 @@ fn shorten(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
     }
 }
 
-/// Empties a list. Frees its memory if it has been long, because finished tasks were kept for the graph or several
-/// lists were united.
+/// Empties a list. Frees its memory if the list has been long, which happens if finished tasks are kept for the graph
+/// or if several lists were united.
 #[inline]
 pub(super) fn forget(list: &mut Tasks) {
     if list.capacity() > 2 * MOST {

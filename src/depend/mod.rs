@@ -1,22 +1,22 @@
 //! Dependence analysis: turns the accesses of tasks into edges between them.
 //!
-//! The order of submission defines the result. Each data object has a [`Datum`] with a [`history::History`], which
-//! records for each part the task that wrote it last and the tasks that have read it since. A submission looks up its
-//! accesses there, links an edge from every task it finds that has not finished, and records itself.
+//! Submission order defines the result. Each data object has a [`Datum`] with a [`history::History`], which records,
+//! for each part, the task that wrote it last and the tasks that have read it since. A submission looks up the new
+//! task's accesses there, links an edge from every unfinished task that it finds, and records the new task.
 //!
 //! The untyped task that all layers share is in [`node`]. The other modules enter it into the histories and determine
 //! what it waits for.
 //!
-//! This module never runs a task, touches data or chooses a unit. A finishing task does not come back to its data
-//! objects; it only counts its successors down. So submitting and finishing threads meet at single tasks, not at data
-//! objects.
+//! This module never runs a task, touches data or chooses a unit. A finishing task does not access its data objects'
+//! histories again; it only counts its successors down. So submitting and finishing threads contend for individual
+//! tasks, not for data objects.
 //!
 //! Invariants:
-//! 1. All of one task's accesses are entered under the locks of all its data objects at once, taken in the order of
-//!    their addresses; those of a child are entered under the lock of its parent's domain. Hence edges always lead from
-//!    earlier to later submissions, and there is no cycle.
-//! 2. Every pair of conflicting accesses is connected by a path of edges. Every edge connects conflicting accesses,
-//!    or leads to or from a [`join`] that stands for such edges.
+//! 1. All of a task's accesses are entered while all its data objects are locked; the locks are taken in address order.
+//!    A child's accesses are entered under the lock of its parent's domain. Hence edges always lead from earlier to
+//!    later submissions, and there is no cycle.
+//! 2. Every pair of conflicting accesses is connected by a path of edges. Every edge connects conflicting accesses, or
+//!    leads to or from a [`join`] that replaces such edges.
 //! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.
 //! 4. A task that gives up a data object's memory comes after every task that declares a region of it, even an empty
 //!    one.

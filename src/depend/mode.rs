@@ -25,13 +25,13 @@ pub enum Mode {
     Commutative,
     /// Adds a private contribution to the region by an associative operation.
     Reduction(OpId),
-    /// Reads the region, or learns why there is nothing to read.
+    /// Reads the region, or receives the failure that left nothing to read.
     Outcome,
-    /// Is ordered like a reader, but reads nothing.
+    /// Is ordered like a read, but reads nothing.
     After,
-    /// Waits for nothing and gets no view of the region; the task's children read it.
+    /// Waits for nothing and gets no view of the region; only the task's children read it.
     WeakIn,
-    /// Waits for nothing and gets no view of the region; the task's children read and write it.
+    /// Waits for nothing and gets no view of the region; only the task's children read and write it.
     WeakInout,
     /// Declares that the region's contents are good; used only by the runtime.
     Accept,
@@ -51,7 +51,7 @@ pub struct OpId(pub(crate) u32);
 impl OpId {
     const ANY_ORDER: u32 = 1 << 31;
     const ACCUMULATED: u32 = 1 << 30;
-    /// Ids of operations are below this; the bits above say how contributions are combined.
+    /// Upper bound of operation IDs. The bits above it encode how contributions are combined.
     pub(crate) const LIMIT: u32 = 1 << 30;
 
     /// Returns the same operation, combined in any order.
@@ -64,55 +64,55 @@ impl OpId {
         Self(self.in_any_order().0 | Self::ACCUMULATED)
     }
 
-    /// Whether tasks share replicas.
+    /// Whether tasks with this operation share replicas.
     pub(crate) fn is_accumulated(self) -> bool {
         self.0 & Self::ACCUMULATED != 0
     }
 
-    /// Whether contributions are combined in the order of their arrival.
+    /// Whether contributions are combined in the order in which they arrive.
     pub(crate) fn is_in_any_order(self) -> bool {
         self.0 & Self::ANY_ORDER != 0
     }
 }
 
 impl Mode {
-    /// Whether the access, or those of the task's children in its place, may change the region.
+    /// Whether the access, or an access of the task's children on its behalf, may change the region.
     #[inline]
     pub fn writes(self) -> bool {
         !matches!(self, Mode::In | Mode::Outcome | Mode::After | Mode::WeakIn)
     }
 
-    /// Whether the access uses what the region held before.
+    /// Whether the access uses the region's previous contents.
     #[inline]
     pub fn reads(self) -> bool {
         !matches!(self, Mode::Out) && !self.sees_nothing()
     }
 
-    /// Whether the access also fails if the task that should have written the region has failed.
+    /// Whether the task fails if the task that should have written the region has failed.
     #[inline]
     pub(crate) fn relies_on_value(self) -> bool {
         !matches!(self, Mode::Out | Mode::Accept | Mode::Outcome) && !self.sees_nothing()
     }
 
-    /// Whether the task gets no view of the region, so that its bytes are not needed.
+    /// Whether the task gets no view of the region, so that the region's bytes are not needed.
     #[inline]
     pub(crate) fn sees_nothing(self) -> bool {
         matches!(self, Mode::After | Mode::WeakIn | Mode::WeakInout)
     }
 
-    /// Whether the access is for the task's children.
+    /// Whether the access is declared on behalf of the task's children.
     #[inline]
     pub(crate) fn is_weak(self) -> bool {
         matches!(self, Mode::WeakIn | Mode::WeakInout)
     }
 
-    /// Whether a task with this access is entered into histories on its own, never in a batch of tasks.
+    /// Whether a task with this access must be entered into the histories individually, never as part of a batch.
     pub(crate) fn is_entered_alone(self) -> bool {
         self.is_weak() || self == Mode::Outcome
     }
 
-    /// Whether a task with this access may still have to wait for others of its group when it has no predecessor
-    /// left.
+    /// Whether a task with this access may still have to wait for other members of its group after its last predecessor
+    /// has finished.
     #[inline]
     pub(crate) fn queues(self) -> bool {
         match self {
@@ -123,7 +123,7 @@ impl Mode {
 
     /// Whether tasks with this access to the same region need no order among themselves.
     ///
-    /// Commutative tasks still exclude each other in time.
+    /// Commutative tasks still must not run at the same time.
     #[inline]
     pub fn joins(self, other: Mode) -> bool {
         self == other && !matches!(self, Mode::Out | Mode::Inout | Mode::WeakInout | Mode::Accept)

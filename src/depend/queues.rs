@@ -1,10 +1,10 @@
-//! The queues of this layer in which ready tasks wait, as seen by a caller that explains why they do: the lines of
+//! The dependence layer's queues of ready tasks, as seen by a caller that explains why a task waits: the lines of
 //! commutative tasks, the lanes of reductions, and the gates at the borders of replays.
 //!
-//! A queue is found through any task that has a place in it. So a task that waits for its turn is found through the
-//! task that has the turn, and a gate through the last task of the round that it waits for.
+//! A queue can be found through any task that has a place in it. So a task that waits for its turn is found through the
+//! task that has the turn, and a gate is found through the last task of the round that the gate waits for.
 //!
-//! Nothing here moves a task. Tasks are shown under the lock of their queue, and so cannot end meanwhile.
+//! Nothing here moves a task. Tasks are visited under their queue's lock, so they cannot end during a visit.
 
 use super::commutative::Line;
 use super::node::Own;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A queue of ready tasks.
 #[derive(Clone)]
 pub(crate) enum TaskQueue {
-    /// Tasks wait for their turn at a part that they share.
+    /// Commutative tasks wait for their turn at a part.
     Line(Arc<Line>),
     /// Reductions wait to be let in, or to be combined.
     Lane(Arc<Lane>),
@@ -29,24 +29,24 @@ pub(crate) enum TaskQueue {
 pub(crate) enum ReadyStage {
     /// Another task has its turn.
     Turn,
-    /// Too many members of its reduction come before it; this many have to be combined first.
+    /// Too many members of the task's reduction precede it; this many must be combined first.
     Early { before: u64 },
-    /// It has run; this many contributions have to be combined before its own.
+    /// The task has run; this many contributions must be combined before its own.
     Combining { before: u64 },
-    /// It is the gate of a replay that has not ended.
+    /// The task is the gate of a replay that has not ended.
     Replay,
 }
 
 impl TaskQueue {
-    /// Calls `see` with each queue in which a task has a place, and with whether it has its turn there. `own` is the
-    /// task's.
+    /// Calls `see` with each queue in which the task that owns `own` has a place, and with whether the task has its
+    /// turn there.
     pub(crate) fn of(own: &Own, see: &mut dyn FnMut(Self, bool)) {
         let Some(side) = &own.side else { return };
         side.turns.lines().for_each(|(line, has_turn)| see(Self::Line(line.clone()), has_turn));
         side.tickets.iter().for_each(|ticket| see(Self::Lane(ticket.lane().clone()), false));
     }
 
-    /// Returns the gates that wait for the end of a round whose last task has this owner's part.
+    /// Returns the queue of gates that wait for the end of a round, given the owner's part of the round's last task.
     pub(crate) fn at_end(own: &Own) -> Option<Self> {
         own.side.as_ref()?.gate.as_ref()?.ends().map(Self::Replays)
     }
@@ -60,7 +60,7 @@ impl TaskQueue {
         }
     }
 
-    /// Calls `see` with each task that waits here. `width` is the number of tasks that run at once.
+    /// Calls `see` with each task that waits in this queue. `width` is the number of tasks that run at once.
     pub(crate) fn visit(&self, width: usize, see: &mut dyn FnMut(&OwnedTask, ReadyStage)) {
         match self {
             Self::Line(line) => line.visit(&mut |task| see(task, ReadyStage::Turn)),
@@ -75,7 +75,7 @@ impl TaskQueue {
         }
     }
 
-    /// Describes the region that one of the waiting tasks, which has this body, waits for.
+    /// Describes the region for which a waiting task with this body waits.
     pub(crate) fn describe(&self, body: &(dyn Body + 'static)) -> String {
         let mut found = None;
         body.accesses(&mut |AccessRecord { datum, block, mode }| {

@@ -1,22 +1,23 @@
-//! The history of a data object of several dimensions while it is short: the latest accesses, as they were declared.
+//! The history of a multi-dimensional data object while it is short: a list of the latest accesses, exactly as
+//! declared.
 //!
-//! A history by parts ([`super::fragment`]) is exact for every element, whatever the program does, but blocks that
-//! cross each other cut a data object into many parts: a mesh zone whose four faces are exchanged becomes thirty, and
-//! a task on the whole zone visits each of them. As a list the same history is nine entries, one cache line each, and
-//! nothing is ever cut. So a data object takes this form with the first access to less than all of it. It changes to
-//! an index ([`super::indexed`]) when the list gets long or when tasks come that join each other. The list may be
-//! long only once, for instance when a recording has shown all the parts that its tasks use. So a data object returns
-//! to this form after a write of all of it, if few accesses came since the previous such write.
+//! A history by parts ([`super::fragment`]) is exact for every element, whatever the program does, but crossing blocks
+//! cut a data object into many parts: a mesh zone whose four faces are exchanged is cut into thirty parts, and a task
+//! on the whole zone visits all of them. As a list, the same history has nine entries of one cache line each, and
+//! nothing is ever cut. So a data object takes this form at the first access that does not cover it entirely. The form
+//! changes to an index ([`super::indexed`]) when the list gets long or when tasks join each other. The list may be long
+//! only temporarily, for instance after a replay has entered every part that its tasks use. Therefore a data object
+//! returns to this form after a write of the whole data object, if only few accesses were entered since the previous
+//! such write.
 //!
-//! The rules are those of [`super::fragment`], with "part" read as "element": an entry counts for a newcomer as far
-//! as later writes have left it visible.
+//! The rules are those of [`super::fragment`], with "part" read as "element": an entry matters to a newcomer only to
+//! the extent that later writes have left it visible.
 //!
 //! Invariants:
-//! 1. Entries are in the order of submission. None is empty.
-//! 2. What an entry says about elements that later writes cover is never used: the tasks that wrote them have waited
-//!    for it.
-//! 3. The tasks of one entry that reads have all come after every older write that overlaps it, and before every
-//!    younger one.
+//! 1. Entries are in submission order, and no entry's block is empty.
+//! 2. An entry is never consulted for elements that later writes cover, because the tasks that wrote these elements
+//!    have already waited for the entry's tasks.
+//! 3. All tasks of a read entry come after every older overlapping write and before every younger one.
 
 use super::indexed::Indexed;
 use super::join::{Tasks, matters};
@@ -31,14 +32,14 @@ use smallvec::smallvec;
 /// The maximum number of entries; searching more costs more than looking up parts.
 pub(super) const MOST: usize = 16;
 
-/// Forgetting must leave at most this many entries: otherwise the list would be full again too soon.
+/// Forgetting must leave at most this many entries; otherwise the list would soon be full again.
 const LEAVE: usize = MOST / 2;
 
 /// The latest accesses to a data object.
 #[derive(Default)]
 pub(super) struct Recent(Vec<Entry>);
 
-/// One writer, or several readers, of a block.
+/// One writer or several readers of the same block.
 struct Entry {
     block: NarrowBlock,
     writes: bool,
@@ -46,8 +47,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether no newcomer needs to wait for the entry or to learn of its failure, provided that the entries it hides
-    /// may become visible again.
+    /// Whether no newcomer needs to wait for the entry's tasks or inherit their failures. An entry that is over may be
+    /// removed only if the entries that it hides may become visible again.
     fn is_over(&self) -> bool {
         let flow = if self.writes { Flow::Value } else { Flow::Order };
         !self.tasks.iter().any(|task| matters(task, flow))
@@ -60,8 +61,8 @@ impl Recent {
         NarrowBlock::holds(whole)
     }
 
-    /// Makes the history of a data object that at most one task has written, all of it, and that other tasks have
-    /// read since.
+    /// Makes the history of a data object that at most one task has written as a whole, and that other tasks have read
+    /// since.
     pub(super) fn of_one_part(block: NarrowBlock, writer: &[TaskRef], readers: &[TaskRef]) -> Self {
         let entries = [(true, writer), (false, readers)].into_iter().filter(|(_, tasks)| !tasks.is_empty());
         Self(entries.map(|(writes, tasks)| Entry { block, writes, tasks: tasks.iter().cloned().collect() }).collect())
@@ -98,8 +99,8 @@ impl Recent {
             } else if writes {
                 if is_newest || self.is_visible_in(&region, index) {
                     wait_for_all(tasks, Flow::Order, newcomer);
-                    // A task that overwrites everything the readers used needs no order with the writes that they
-                    // came after.
+                    // A task that overwrites everything that the readers used need not be ordered with the writes that
+                    // precede these readers.
                     ordered |= mode == Mode::Out && block.contains(&region);
                 }
             } else if is_newest && *block == region {
@@ -134,7 +135,7 @@ impl Recent {
         }
     }
 
-    /// Makes the newcomer wait for all tasks; it takes over from the last writers what `flow` says.
+    /// Makes the newcomer wait for all tasks; `flow` determines whether the newcomer inherits the last writers' poison.
     #[cold]
     pub(super) fn wait_for_all(&self, flow: Flow, newcomer: &mut Newcomer<'_>) {
         for (entry, visible) in self.0.iter().zip(self.visible()) {
@@ -143,14 +144,14 @@ impl Recent {
         }
     }
 
-    /// Whether later writes have left any of an entry visible inside `region`.
+    /// Whether later writes have left any element of an entry visible inside `region`.
     #[inline]
     fn is_visible_in(&self, region: &NarrowBlock, index: usize) -> bool {
         let later_writes = self.0[index + 1..].iter().filter(|entry| entry.writes).map(|entry| &entry.block);
         !self.0[index].block.is_covered_within(region, later_writes)
     }
 
-    /// Returns for each entry whether later writes leave any of it visible.
+    /// Returns, for each entry, whether later writes leave any of its elements visible.
     fn visible(&self) -> [bool; MOST] {
         let mut visible = [false; MOST];
         for (index, Entry { block, .. }) in self.0.iter().enumerate() {
@@ -165,7 +166,7 @@ impl Recent {
         let mut kept: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
         let mut visible = self.visible().into_iter();
         self.0.retain(|entry| {
-            // A write that is over still hides older entries.
+            // Even a write that is over still hides older entries.
             let hides = entry.writes && kept.iter().any(|older| older.overlaps(&entry.block));
             let keep = visible.next() == Some(true) && (hides || !entry.is_over());
             if keep {

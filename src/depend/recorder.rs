@@ -1,8 +1,9 @@
-//! Recorder of tasks and dependences as they are registered: for the task graph, for a trace, or for both.
+//! Recorder of tasks and dependences as they are registered, for the task graph, a trace, or both.
 //!
-//! While the graph is recorded, the histories keep finished tasks, so that the graph has every dependence. For a trace
-//! alone they do not, since memory would grow with each task: it misses dependences on tasks that the histories have
-//! forgotten. Such a task had ended before its successor was submitted.
+//! While the graph is being recorded, the histories keep finished tasks, so that the graph contains every dependence.
+//! If only a trace is recorded, the histories do not keep finished tasks, because memory use would grow with each task.
+//! So a trace lacks dependences on tasks that the histories have forgotten. All these tasks had ended before their
+//! successors were submitted.
 
 use super::datum::{AccessRecord, Datum};
 use super::graph::GraphLog;
@@ -23,7 +24,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Records that a task of the program was submitted, perhaps in the body of another task.
+    /// Records that the program submitted a task, possibly from the body of another task.
     #[cold]
     pub(crate) fn task(&self, task: &Submitting, parent: impl FnOnce() -> Option<TaskId>) {
         let meta = task.shared();
@@ -41,7 +42,7 @@ impl Recorder {
         }
     }
 
-    /// Records that the task `to` depends on `from`, because of the data object `datum` if that is known.
+    /// Records that the task `to` depends on `from`. `datum` is the data object that causes the dependence, if known.
     #[cold]
     pub(crate) fn edge(&self, from: TaskId, to: TaskId, flow: Flow, datum: Option<&Datum>) {
         if let Some(graph) = &self.graph {
@@ -58,14 +59,14 @@ impl Recorder {
         self.graph.is_some()
     }
 
-    /// Returns the graph recorded so far, if it is recorded.
+    /// Returns the graph recorded so far, or `None` if the graph is not being recorded.
     #[cfg(feature = "graph")]
     pub(crate) fn graph(&self) -> Option<TaskGraph> {
         self.graph.as_ref().map(GraphLog::graph)
     }
 }
 
-/// Returns the mode of an access as traces have it.
+/// Converts an access mode to its representation in traces.
 fn traced(mode: Mode) -> trace::Mode {
     match mode {
         Mode::Commutative => trace::Mode::Commutative,

@@ -1,31 +1,32 @@
-//! Combining the private replicas of reductions with the contents of their regions.
+//! Combination of the private replicas of reduction tasks with the contents of their regions.
 //!
-//! Each reduction task runs on its own replica. It counts as finished only when its replica has been combined, so
-//! tasks after the group find the full value without a further task.
+//! Each reduction task runs on its own replica. The task counts as finished only when its replica has been combined, so
+//! tasks after the group find the full value and no additional combining task is needed.
 //!
-//! A *lane* is where the members of one group meet at one part of a data object. At any moment at most one thread
-//! combines there, without holding a lock: a thread that arrives meanwhile leaves its task to that thread and
-//! continues. Usually the order is that of submission, so a floating-point sum is the same wherever its tasks ran; a
-//! contribution that arrives before its turn waits for it.
+//! A *lane* is where the members of one group meet at one part of a data object. At most one thread at a time combines
+//! in a lane, without holding a lock; any other thread that arrives meanwhile leaves its task to the combining thread
+//! and continues. Contributions are usually combined in submission order, so a floating-point sum does not depend on
+//! where its tasks ran. A contribution that arrives early waits for its turn.
 //!
-//! A replica that waits for its turn takes memory. So a task that is ready long before its turn is *early*: it waits
-//! in the lane until the members before it are fewer than run at once, or so few that their replicas together are
-//! small. Otherwise a thread that takes its latest task first would make all replicas before it combined one.
+//! A replica that waits for its turn occupies memory. Therefore a task that becomes ready long before its turn is
+//! *early*: it waits in the lane until fewer members precede it than can run at once, or until so few precede it that
+//! their replicas are small in total. Without this rule, a thread that runs its latest task first would allocate every
+//! replica before combining the first one.
 //!
-//! If the operation allows any order, nothing waits for a turn. A thread that finds another thread combining, and
-//! another replica waiting, combines these two first: so there are hardly more replicas than threads, and threads
-//! combine in parallel.
+//! If the operation allows any order, no contribution waits for a turn. A thread that arrives while another thread is
+//! combining and another replica is waiting merges its own replica with the waiting one first. So there are hardly more
+//! replicas than threads, and threads combine in parallel.
 //!
-//! When a part is split, both halves keep the same lane: that orders slightly more than necessary and is always
-//! correct. A task that meets several halves has several tickets of one lane, which count as one member.
+//! When a part is split, both halves keep the same lane. This orders slightly more than necessary but is always
+//! correct. A task that accesses several halves holds several tickets for the same lane, but counts as one member.
 //!
 //! Invariants:
-//! 1. All of a member's tickets of a lane come after all those of earlier members: they are issued under one lock of
-//!    the data object. A task uses its tickets in the order in which they were issued.
-//! 2. Only earlier members make a member early; its other tickets do not.
-//! 3. Hence a task waits for earlier submissions or for a thread that is combining, and there is no cycle.
+//! 1. All of a member's tickets for a lane come after all tickets of earlier members, because they are issued while the
+//!    data object stays locked. A task uses its tickets in the order in which they were issued.
+//! 2. A member is early only because of earlier members, never because of other tickets that it holds.
+//! 3. Hence a task waits only for earlier submissions or for a thread that is already combining, so there is no cycle.
 //!
-//! Operations are user code. They may take long, panic, or submit tasks, which may join the same group.
+//! Operations are user code: they may run for a long time, panic, or submit tasks, which may even join the same group.
 
 use super::OwnedTask;
 use crate::region::Block;
@@ -35,42 +36,42 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Elements of replicas that may wait for their turn, however many tasks run at once.
+/// Total number of replica elements that may wait for their turn regardless of how many tasks run at once.
 const FEW_ELEMENTS: usize = 1 << 20;
 
-/// The queue in which one group of reductions is combined, at one part.
+/// The queue in which the contributions of one reduction group are combined at one part.
 pub(crate) struct Lane {
     any_order: bool,
     issued: Mutex<Issued>,
     queue: Mutex<Queue>,
 }
 
-/// The tickets and members so far. The lock of the data object orders the tasks that take tickets.
+/// Number of tickets and members so far. The lock of the data object orders the tasks that take tickets.
 #[derive(Default)]
 struct Issued {
     tickets: u64,
     members: u64,
-    /// The index of the latest ticket among those of its task.
+    /// Index of the latest ticket among its task's tickets.
     latest: usize,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// The ticket whose turn it is, if the order is that of submission.
+    /// Number of the ticket whose turn it is, if contributions are combined in submission order.
     turn: u64,
     /// Number of members that have had all their turns.
     past: u64,
-    /// Whether a thread is combining: it will come back and look for more.
+    /// Whether a thread is combining. If so, that thread will check for more contributions before it stops.
     combining: bool,
     waiting: BTreeMap<u64, Contribution>,
-    /// Ready tasks, by their number among the members.
+    /// Ready tasks that are early, by member index.
     early: BTreeMap<u64, Early>,
 }
 
 /// A ready task that waits to be let in.
 struct Early {
     task: OwnedTask,
-    /// Index of the ticket that it waits with, in the order of use.
+    /// Index of the ticket with which the task waits, in order of use.
     ticket: usize,
     ahead: u64,
 }
@@ -78,9 +79,9 @@ struct Early {
 /// Why a task waits in a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It is ready, and this many members are combined before it is let in.
+    /// The task is ready; this many members must be combined before it is let in.
     Early { before: u64 },
-    /// It has run, and this many contributions are combined before its own.
+    /// The task has run; this many contributions must be combined before its own.
     Combining { before: u64 },
 }
 
@@ -92,12 +93,13 @@ pub(super) type Tickets = SmallVec<[Ticket; 1]>;
 pub(crate) struct Ticket {
     lane: Arc<Lane>,
     number: u64,
-    /// The task's number among the lane's members.
+    /// The task's index among the lane's members.
     member: u64,
-    /// Whether it is the task's first ticket of the lane, and its last.
+    /// Whether this is the task's first ticket for the lane; `is_last`, whether it is the last.
     is_first: bool,
     is_last: bool,
-    /// The number of members before it from which on the task is early, unless more run at once.
+    /// The task is early while at least this many members before it still have turns left, unless more members than
+    /// this can run at once; then that number counts.
     ahead: u64,
     access: usize,
     block: Block,
@@ -109,35 +111,35 @@ pub(crate) struct Contribution {
     pub(crate) access: usize,
     pub(crate) block: Block,
     number: u64,
-    /// Whether it is its task's last contribution in the lane.
+    /// Whether this is the task's last contribution in the lane.
     is_last: bool,
     /// Tasks whose contributions were combined into this one.
     riders: Vec<OwnedTask>,
 }
 
-/// Operations on contributions, carried out by a caller that knows their types. No lock is held meanwhile.
+/// Operations on contributions, implemented by a caller that knows their types. They are called without holding a lock.
 ///
-/// Neither `combine` nor `merge` is called for a poisoned task: its turn passes without effect.
+/// Neither `combine` nor `merge` is called for a poisoned task, so its turn passes without effect.
 pub(crate) trait Combine {
     /// The number of tasks that run at once.
     fn width(&self) -> usize;
-    /// Lets a task run that was early and no longer is.
+    /// Runs a task that is no longer early.
     fn admitted(&mut self, task: OwnedTask);
     /// Combines a contribution with the contents of the region.
     fn combine(&mut self, contribution: &mut Contribution);
-    /// Combines the contribution `from` into `into`; both are of one group and one part.
+    /// Combines the contribution `from` into `into`; both belong to the same group and the same part.
     fn merge(&mut self, into: &mut Contribution, from: &mut Contribution);
-    /// Frees the replica of this access, which will not be combined any more.
+    /// Frees the replica of this access, because it will not be combined any more.
     fn retire(&mut self, task: &mut OwnedTask, access: usize);
     /// Called when all of the task's replicas are combined.
     fn done(&mut self, task: OwnedTask);
 }
 
-/// The next step with a contribution.
+/// What a thread does next with a contribution.
 enum Step {
-    /// Combine it with the contents of the region, and then ask for more.
+    /// Combine the contribution with the contents of the region, then ask for more.
     Combine(Contribution),
-    /// Combine the second into the first, and try again.
+    /// Merge the second contribution into the first, then hand in the result again.
     Merge(Contribution, Contribution),
 }
 
@@ -147,14 +149,14 @@ impl Lane {
         Arc::new(Self { any_order, issued: Mutex::default(), queue: Mutex::default() })
     }
 
-    /// Starts again with the first ticket. No thread is combining here.
+    /// Restarts the lane with the first ticket. No thread may be combining here.
     fn begin_anew(&self) {
         let mut queue = self.queue.lock();
         debug_assert!(queue.waiting.is_empty() && queue.early.is_empty() && !queue.combining);
         (queue.turn, queue.past) = (0, 0);
     }
 
-    /// Returns a ready task that is not early; otherwise the task waits inside.
+    /// Returns a ready task unless it is early; an early task waits in the lane.
     fn let_in(&self, member: u64, early: Early, width: usize) -> Option<OwnedTask> {
         let mut queue = self.queue.lock();
         if !queue.is_early(member, early.ahead, width) {
@@ -204,8 +206,8 @@ impl Lane {
         None
     }
 
-    /// Ends the turn of a combined contribution, the last of its task or not. Returns the next contribution, if there
-    /// is one.
+    /// Ends the turn of a combined contribution; `is_last` tells whether it was its task's last one. Returns the next
+    /// contribution, if any.
     fn next(&self, is_last: bool) -> Option<Contribution> {
         let mut queue = self.queue.lock();
         queue.turn += 1;
@@ -222,7 +224,7 @@ impl Lane {
 }
 
 impl Queue {
-    /// Whether a member comes long before its turn.
+    /// Whether a member is long before its turn.
     fn is_early(&self, member: u64, ahead: u64, width: usize) -> bool {
         member >= self.past + ahead.max(width.max(1) as u64)
     }
@@ -238,7 +240,8 @@ impl fmt::Debug for Lane {
 }
 
 impl Ticket {
-    /// Adds a ticket to those of a task, for a part of an access to this many elements. The data object is locked.
+    /// Adds a ticket to a task's tickets, for one part of an access to this many elements. The data object must be
+    /// locked.
     pub(super) fn issue(tickets: &mut Tickets, lane: &Arc<Lane>, access: usize, elements: usize, block: Block) {
         let mut issued = lane.issued.lock();
         let before = tickets.get_mut(issued.latest).filter(|before| Arc::ptr_eq(&before.lane, lane));
@@ -254,7 +257,7 @@ impl Ticket {
     }
 }
 
-/// Returns the same tickets again: their lanes start from the beginning. Either all tickets of these lanes have been
+/// Returns the same tickets for another run and restarts their lanes. Either all tickets of these lanes must have been
 /// used, or none.
 pub(super) fn issue_again(tickets: &[Ticket]) -> Tickets {
     tickets.iter().for_each(|ticket| ticket.lane.begin_anew());
@@ -262,7 +265,7 @@ pub(super) fn issue_again(tickets: &[Ticket]) -> Tickets {
 }
 
 impl Ticket {
-    /// Returns the lane that the ticket is for.
+    /// Returns the lane that issued the ticket.
     pub(super) fn lane(&self) -> &Arc<Lane> {
         &self.lane
     }
@@ -274,13 +277,13 @@ impl Contribution {
     }
 }
 
-/// Returns a ready task unless it is early; otherwise the task waits in one of its lanes. `width` is the number of
-/// tasks that run at once.
+/// Returns a ready task unless it is early; an early task waits in one of its lanes. `width` is the number of tasks
+/// that run at once.
 pub(crate) fn let_in(task: OwnedTask, width: usize) -> Option<OwnedTask> {
     let_in_from(0, task, width)
 }
 
-/// As [`let_in`], for a task that has been let in with its first `first` tickets.
+/// Like [`let_in`], for a task whose first `first` tickets have already been let in.
 fn let_in_from(first: usize, mut task: OwnedTask, width: usize) -> Option<OwnedTask> {
     for ticket in first.. {
         let tickets = task.owned().as_ref().map_or(&[][..], |side| &side.tickets);
@@ -293,7 +296,7 @@ fn let_in_from(first: usize, mut task: OwnedTask, width: usize) -> Option<OwnedT
     Some(task)
 }
 
-/// Hands in a task that has run, and combines all contributions that it is this thread's turn to combine.
+/// Hands in a task that has run, and combines all contributions that fall to this thread.
 pub(crate) fn combine_in_turn(task: OwnedTask, by: &mut impl Combine) {
     let mut moving = Vec::new();
     move_on(task, by, &mut moving);
@@ -337,7 +340,7 @@ fn move_on(mut task: OwnedTask, by: &mut impl Combine, moving: &mut Vec<(Ticket,
     match task.owned_mut().as_mut().and_then(|side| side.tickets.pop()) {
         Some(ticket) => {
             if task.is_poisoned() {
-                by.retire(&mut task, ticket.access); // only the turn has to pass
+                by.retire(&mut task, ticket.access); // only its turn has to pass
             }
             moving.push((ticket, task));
         }

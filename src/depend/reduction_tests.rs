@@ -1,4 +1,4 @@
-//! Reductions in the order of submission, on arrays that other accesses split, driven by hand.
+//! Tests of reductions in submission order on arrays that other accesses split, driven by hand.
 //!
 //! The driver replaces the units. It lets ready tasks in, ends them in any order, and records each combined block.
 
@@ -26,12 +26,12 @@ struct Machine {
     width: usize,
     tasks: Vec<TaskRef>,
     plans: Vec<Planned>,
-    /// Tasks that may run: everything that they wait for has ended.
+    /// Tasks that may run because everything that they wait for has ended.
     running: Vec<OwnedTask>,
-    /// Which task has combined which block, in the order of combination.
+    /// The task and block of each combination, in order.
     combined: Vec<(u64, Block)>,
     ended: usize,
-    /// Elements of all replicas that exist or may come to exist at any time.
+    /// Number of elements of all replicas that exist or may be created at any time.
     replicas: usize,
     most_replicas: usize,
 }
@@ -108,7 +108,7 @@ impl Machine {
         self.running.push(task);
     }
 
-    /// The elements of a task's replicas.
+    /// Returns the number of elements of a task's replicas.
     fn elements(&self, task: &OwnedTask) -> usize {
         let (accesses, _) = &self.plans[task.shared().id.0 as usize];
         accesses.iter().filter(|(mode, _)| mode.queues()).map(|(_, block)| block.volume()).sum()
@@ -235,7 +235,7 @@ fn tickets_that_are_issued_again_let_in_the_same_tasks() {
     assert_eq!(format!("{again:?}").matches("turn 0").count(), tickets.len());
 }
 
-/// A block of one dimension, whose borders recur now and then.
+/// One-dimensional blocks whose borders recur now and then.
 fn interval(elements: usize) -> impl Strategy<Value = Block> {
     let some = (0..16usize, 1..4usize).prop_map(move |(at, extent)| {
         let border = |at: usize| (at * elements / 16).min(elements);

@@ -1,9 +1,9 @@
 //! Registration: enters one task's accesses into the histories of its data objects.
 //!
-//! The locks of all data objects of a task are taken in the order of their addresses. An edge is two words in the new
-//! task's block, linked into the predecessor's list by one compare-exchange. An access to an empty region is ordered
-//! only with the task that gives the data object up. A *probe* is the join through which an `outcome` access learns of
-//! a failure: it is entered as a reader, so it is poisoned like one.
+//! The locks of a task's data objects are taken in address order. An edge is two words in the new task's block, linked
+//! into the predecessor's list by one compare-exchange. An access to an empty region is ordered only with the task that
+//! gives up the data object. A *probe* is the join through which an `outcome` access learns of a failure: the probe is
+//! entered as a reader, so it is poisoned like any reader.
 
 use super::domain::{Domain, live_domain};
 use super::fragment::Fragment;
@@ -29,9 +29,9 @@ type Guard<'a> = LockGuard<'a, History>;
 /// Work left to the caller after the locks have been released.
 #[derive(Default)]
 pub(crate) struct Leftover {
-    /// Joins that are ready, which the newcomer waits for.
+    /// Ready joins that the newcomer waits for; the caller must finish them.
     pub(crate) joins: Vec<OwnedTask>,
-    /// Groups that are no longer needed. To be dropped as a part of user code.
+    /// Groups that are no longer needed. Dropping them may run user code.
     pub(crate) groups: Vec<Arc<Accumulation>>,
 }
 
@@ -43,8 +43,9 @@ pub(crate) struct Leftover {
 /// its parent's domain; the data objects' own histories are then locked one at a time.
 ///
 /// # Errors
-/// Returns an error if a data object was taken meanwhile; nothing was entered then. This is where the order of a take
-/// and other tasks is decided: a task that gives up a data object's memory marks it under the same lock.
+/// Returns an error if a data object was taken in the meantime; in that case nothing was entered. This is the point
+/// that orders a take relative to other tasks, because a task that gives up a data object's memory marks the data
+/// object as taken under the same lock.
 #[inline]
 pub(crate) fn register(
     task: &mut Submitting,
@@ -78,8 +79,8 @@ impl Leftover {
     }
 }
 
-/// The stamp that a task leaves in its predecessors, so that it links no second edge: its id, with room for the flow
-/// in the lowest bit. It is not 0, and no other task writes the same value.
+/// Returns the stamp that a task leaves in its predecessors to avoid linking a second edge: the task's ID, shifted to
+/// make room for the flow in the lowest bit. A stamp is never 0 and is unique to its task.
 #[inline]
 fn stamp(id: TaskId) -> u64 {
     (id.0 + 1) << 1
@@ -91,7 +92,7 @@ fn seen(address: usize, flow: Flow) -> usize {
     address | usize::from(flow == Flow::Value)
 }
 
-/// The address by which the locks of data objects are ordered.
+/// Returns the address that determines the locking order of data objects.
 #[inline]
 pub(super) fn address(accesses: &[AccessRecord<'_>], i: usize) -> usize {
     std::ptr::from_ref(accesses[i].datum).addr()
@@ -110,8 +111,8 @@ pub(super) struct Newcomer<'a> {
     current: usize,
     /// The result of [`stamp`] for the task.
     stamp: u64,
-    /// The predecessor met last, as [`seen`] returns it. Reset to 0 when there may be a new task at the address of
-    /// one that is gone: when a join is made, or another lock taken.
+    /// The most recently visited predecessor, as encoded by [`seen`]. Reset to 0 whenever the address of a freed task
+    /// may have been reused for a new task: when a join is made, or when another lock is taken.
     latest: usize,
     recorder: Option<&'a Recorder>,
     after: Option<&'a mut Vec<TaskId>>,
@@ -137,22 +138,22 @@ impl<'a> Newcomer<'a> {
         self.accesses[self.current].datum.id
     }
 
-    /// Enters one of the accesses, which probably adjoins the access entered last into the same history.
+    /// Enters an access that probably adjoins the access most recently entered into the same history.
     #[inline]
     pub(super) fn enter_next(&mut self, access: usize, history: &mut History) {
         self.current = access;
         history.enter_next(access, &self.accesses[access], self);
     }
 
-    /// Called once, when all accesses are entered; returns the work that is left. Takes a reference, because a copy
-    /// would have to wait for the single stores to the newcomer.
+    /// Completes the registration and returns the work that is left to the caller. Called once, when all accesses are
+    /// entered. Takes a reference, because a copy would have to wait for the single stores to the newcomer.
     #[inline(always)] // on the path of every task
     pub(super) fn settle(&mut self) -> Option<Box<Leftover>> {
         if let Some(side) = &mut **self.task.owned_mut() {
-            side.tickets.reverse(); // used from the end; turns of one lane must be taken in their order
+            side.tickets.reverse(); // tickets are popped from the end, and a lane's turns must be taken in order
             side.turns.settle();
             let predecessors = std::mem::take(&mut side.predecessors);
-            self.current = self.accesses.len(); // a result is no region, in which children would stand for its task
+            self.current = self.accesses.len(); // a result is not a region, so no children can replace its task there
             predecessors.iter().for_each(|(task, flow)| self.wait_for(task, *flow));
         }
         self.last_join.forget();
@@ -161,7 +162,7 @@ impl<'a> Newcomer<'a> {
 }
 
 impl Newcomer<'_> {
-    /// Enters several accesses, one data object after the other in the order of their addresses.
+    /// Enters several accesses, grouped by data object, in address order.
     #[inline]
     fn enter_few(&mut self, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         let mut order = [0; FEW_ACCESSES];
@@ -177,7 +178,7 @@ impl Newcomer<'_> {
         self.enter_all(accesses, order, ArrayVec::<_, FEW_ACCESSES>::new(), ArrayVec::push)
     }
 
-    /// As [`Self::enter_few`].
+    /// Like [`Self::enter_few`], for any number of accesses.
     #[cold]
     fn enter_many(&mut self, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         let mut order: Vec<_> = (0..accesses.len()).collect();
@@ -185,8 +186,8 @@ impl Newcomer<'_> {
         self.enter_all(accesses, &order, Vec::new(), Vec::push)
     }
 
-    /// Enters accesses in this order, in which those of one data object are adjacent, and keeps the locks in
-    /// `guards`.
+    /// Enters accesses in the given order, in which accesses to the same data object must be adjacent. Keeps the locks
+    /// in `guards`.
     #[inline]
     fn enter_all<'a, G: DerefMut<Target = [Guard<'a>]>>(
         &mut self,
@@ -214,10 +215,11 @@ impl Newcomer<'_> {
         Ok(())
     }
 
-    /// Refuses a data object that is taken, and takes it if the newcomer is to give it up. Its history is locked.
+    /// Returns an error if the data object was taken; marks it as taken if the newcomer is about to give it up. The
+    /// caller holds the history's lock.
     ///
-    /// Returns whether the newcomer has thereby found its predecessors: no task comes after one that gives the memory
-    /// up, and if that one fails the history is as it was.
+    /// Returns true if this has already determined the newcomer's predecessors, so that the access need not be entered:
+    /// no task comes after the task that gives up the memory, and if giving it up fails, the history must be unchanged.
     #[inline(always)] // on the path of every task
     fn admit(&mut self, access: &AccessRecord<'_>, history: &mut History) -> Result<bool, SubmitError> {
         if self.task.owned().side.is_none() && !access.datum.is_taken() {
@@ -238,7 +240,7 @@ impl Newcomer<'_> {
         if let Some(sources) = side.sources.clone() {
             let here = self.accesses.iter().filter(|other| std::ptr::eq(other.datum, datum));
             if !sources.look(here, history) {
-                // No user sees this error: the submitter of such a task asks the sources first.
+                // This error never reaches a user, because the submitter of such a task checks the sources first.
                 return Err(taken(self.task, datum));
             }
             return Ok(false);
@@ -279,7 +281,7 @@ impl Newcomer<'_> {
         let (value, this) = (self.stamp | 1, self.stamp | u64::from(flow == Flow::Value));
         let met = predecessor.stamp();
         if met == value || met == this {
-            return; // another newcomer may have overwritten it: then there are two edges, which does no harm
+            return; // another newcomer may have overwritten the stamp; a second edge is harmless
         }
         predecessor.set_stamp(this);
         if let Some(recorder) = self.recorder.filter(|_| !predecessor.shared().join && !self.task.shared().join) {
@@ -287,14 +289,14 @@ impl Newcomer<'_> {
             recorder.edge(predecessor.shared().id, self.task.shared().id, flow, datum);
         }
         if self.task.wait_for(predecessor, flow).is_err() {
-            predecessor.set_stamp(0); // there is no edge, so every access must look up the tasks in its place
+            predecessor.set_stamp(0); // there is no edge, so every access must look up the tasks that replace it
             self.inherit(predecessor, flow);
         } else if let Some(after) = self.after.as_mut().filter(|_| !predecessor.shared().join) {
             after.push(predecessor.shared().id);
         }
     }
 
-    /// Takes over the poison of a finished predecessor whose value the newcomer uses.
+    /// Poisons the newcomer if it uses the value of this finished predecessor and the predecessor is poisoned.
     #[inline]
     fn inherit(&mut self, predecessor: &TaskRef, flow: Flow) {
         predecessor.pass_poison(flow, self.task);
@@ -303,7 +305,8 @@ impl Newcomer<'_> {
         }
     }
 
-    /// Waits for the accesses to `part` that `predecessor`, which holds it weakly, leaves to its children.
+    /// Makes the newcomer wait for the accesses to `part` that `predecessor`, which holds the part weakly, leaves to
+    /// its children.
     #[cold]
     pub(super) fn wait_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) {
         predecessor.pass_poison(flow, self.task);
@@ -319,10 +322,10 @@ impl Newcomer<'_> {
         join::at_piece(predecessor, flow, Piece { block: part.block(), ..Piece::of(&self.accesses[self.current]) })
     }
 
-    /// Waits for the tasks in the place of a predecessor whose body has ended.
+    /// Makes the newcomer wait for the tasks that replace a predecessor whose body has ended.
     #[cold]
     fn wait_within(&mut self, domain: &Arc<Domain>) {
-        self.latest = 0; // at the next access other tasks may be in its place
+        self.latest = 0; // other tasks may replace it at the next access
         let Some(access) = self.accesses.get(self.current) else { return };
         let (mut found, mut pieces) = (Vec::new(), Vec::new());
         domain.read_in_place(access, &mut pieces);
@@ -338,8 +341,8 @@ impl Newcomer<'_> {
         }
     }
 
-    /// Enters a child: in its parent's domain the accesses that belong there, and in the data objects' own histories
-    /// the others.
+    /// Enters a child: accesses that belong to the parent's domain are entered there, and all others in the data
+    /// objects' own histories.
     #[cold]
     fn enter_child(&mut self) -> Result<(), SubmitError> {
         let Some(parent) = self.task.owned().child.as_ref().map(|child| child.parent().clone()) else { return Ok(()) };
@@ -348,14 +351,14 @@ impl Newcomer<'_> {
             return Err(SubmitError::NoParent { task: self.task.shared().name.clone().into() });
         }
         if parent.replayed().is_some() {
-            // Other threads ask whether a task belongs to a replay, and only a domain can tell.
+            // Other threads check whether a task belongs to a replay, and only its domain records that.
             let visit =
                 |visit: &mut dyn FnMut(AccessRecord<'_>)| self.accesses.iter().for_each(|access| visit(*access));
             let own = || Arc::new(Domain::new(self.task.shared(), self.task.owned().child.as_ref(), visit));
             self.task.shared().domain.get_or_init(own);
         }
-        // A task that gives up a data object declared by the parent comes after the parent, and so after its
-        // children.
+        // A task that gives up a data object declared by the parent comes after the parent, and therefore also after
+        // the parent's children.
         let is_gone = |access: &&AccessRecord<'_>| access.datum.is_taken() && !parent.takes(access);
         if let Some(access) = self.accesses.iter().find(is_gone) {
             return Err(taken(self.task, access.datum));
@@ -387,8 +390,8 @@ impl Newcomer<'_> {
     }
 
     /// Makes a probe for an outcome: a join that `enter` enters as a task that reads the region of the access. So
-    /// everything that would have poisoned a reader poisons the probe. The newcomer waits for the probe, and takes
-    /// over no poison.
+    /// anything that would have poisoned a reader poisons the probe. The newcomer waits for the probe but does not
+    /// inherit its poison.
     ///
     /// No edge is linked here, because the newcomer may yet be refused. A probe of a refused newcomer stays in the
     /// history as a reader, and ends when its predecessors have ended.
@@ -420,9 +423,9 @@ impl Newcomer<'_> {
         self.task.owned_mut().get_or_insert_default()
     }
 
-    /// Whether `task` is this task or is entered together with it. Such a task is not put into a join: tasks wait for
-    /// a reader of a tile at all parts of the tile, so a sibling that shares no element with it would wait for it
-    /// too.
+    /// Whether `task` is the newcomer itself or a sibling that is entered together with it. Such a task is not put into
+    /// a join. A later task waits for a tile's readers at every part of the tile, so a sibling would also have to wait
+    /// for `task` where the two share no element.
     pub(super) fn is_sibling(&self, task: &TaskRef) -> bool {
         let eldest = self.task.owned().side.as_ref().and_then(|side| side.eldest);
         task.address() == self.task.address() || eldest.is_some_and(|eldest| task.shared().id >= eldest)
@@ -449,13 +452,13 @@ impl Newcomer<'_> {
         join
     }
 
-    /// Leaves a group that is no longer needed to the caller.
+    /// Leaves a group that is no longer needed for the caller to drop.
     #[cold]
     pub(super) fn leave(&mut self, group: Arc<Accumulation>) {
         self.leftover.get_or_insert_default().groups.push(group);
     }
 
-    /// Gives the access a turn in this lane, for `part`.
+    /// Gives the access a ticket for `part` in this lane.
     pub(super) fn take_ticket(&mut self, access: usize, lane: &Arc<Lane>, part: Block) {
         let elements = self.accesses[access].block.volume();
         Ticket::issue(&mut self.side().tickets, lane, access, elements, part);
@@ -476,12 +479,12 @@ impl Newcomer<'_> {
         self.task.address()
     }
 
-    /// Forgets the predecessor met last: tasks may be gone, with new ones at their addresses.
+    /// Forgets the most recently visited predecessor, because tasks may have been freed and their addresses reused.
     pub(super) fn forget_latest(&mut self) {
         self.latest = 0;
     }
 
-    /// Returns a reference to keep in a history.
+    /// Returns a reference to the newcomer for a history to keep.
     #[inline]
     pub(super) fn share(&mut self) -> TaskRef {
         self.task.share()

@@ -1,14 +1,13 @@
-//! Conversion of a history by parts back to an index, after tasks have joined each other and none of them matters any
-//! more.
+//! Conversion of a history by parts back to an index, once none of the tasks that joined each other matters any more.
 //!
 //! Groups and weak accesses need a history by parts ([`super::fragment`]), in which blocks that cross each other are
-//! cut. Usually they come once: an array is filled by a group, and then swept with halos for the rest of the program.
-//! So a history by parts counts the cost of accesses, and is converted to an index ([`super::indexed`]) when that
-//! cost reaches the cost of the conversion.
+//! cut. Usually they occur only once: a group fills an array, and the rest of the program sweeps over the array with
+//! halos. So a history by parts adds up the cost of its accesses, and is converted to an index ([`super::indexed`])
+//! when this cost reaches the cost of the conversion.
 //!
-//! The conversion never forgets a task that a newcomer would have to wait for, or to learn a failure of.
+//! The conversion never forgets a task that a newcomer would have to wait for or inherit a failure from.
 //!
-//! Invariant: attempts cost no more than the accesses before them, however often groups recur.
+//! Invariant: attempts to convert cost no more than the accesses that precede them, however often groups recur.
 
 use super::Mode;
 use super::fragment::Fragment;
@@ -16,19 +15,19 @@ use super::indexed::Indexed;
 use super::shares::Shares;
 use crate::region::{Block, RegionMap};
 
-/// With fewer parts, an attempt comes as late as with this many.
+/// A history with fewer parts than this is treated as if it had this many when deciding about an attempt.
 const FEW: usize = if cfg!(test) { 4 } else { 64 };
 
-/// An attempt costs at most this many accesses for each existing part.
+/// An attempt costs at most as much as this many accesses per existing part.
 const ACCESSES_PER_PART: usize = 4;
 
-/// The cost of accesses since the last attempt or the last group: one for each access, and [`ACCESSES_PER_PART`] for
-/// each part beyond the first that it has visited.
+/// The cost of accesses since the last attempt or the last group: 1 per access, plus [`ACCESSES_PER_PART`] for each
+/// part beyond the first that the access visited.
 #[derive(Default)]
 pub(super) struct Costs(usize);
 
 impl Costs {
-    /// Counts an access that has visited `visited` of `parts` parts; returns whether it is time for an attempt.
+    /// Counts an access that visited `visited` of `parts` parts. Returns whether an attempt is due.
     pub(super) fn count(&mut self, mode: Mode, visited: usize, parts: usize) -> bool {
         if !Indexed::takes(mode) {
             self.0 = 0;
@@ -58,7 +57,7 @@ pub(super) fn to_indexed(parts: &RegionMap<Fragment>, whole: Block) -> Option<In
         return None;
     }
     let mut indexed = Indexed::new(whole);
-    // Readers come last: no reader is left that has read before its part was written.
+    // Readers can be entered last, because no remaining reader read its part before the part was written.
     written.blocks().for_each(|(task, block)| indexed.repeat(&block, true, std::slice::from_ref(task)));
     read.blocks().for_each(|(task, block)| indexed.repeat(&block, false, std::slice::from_ref(task)));
     Some(indexed)

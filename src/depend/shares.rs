@@ -1,13 +1,13 @@
-//! The blocks that each of several tasks has written, or read, of an array that is kept in parts; parts that were cut
-//! from one block are reunited.
+//! The blocks of an array that each of several tasks has written or read. The array is kept in parts; parts that were
+//! cut from one block are reunited.
 //!
-//! This module knows nothing of a history except the addresses of tasks, and keeps nothing beyond the conversion of a
+//! This module uses nothing of a history except task addresses, and its data lives only as long as the conversion of a
 //! history.
 
 use crate::region::Block;
 use rustc_hash::FxHashMap;
 
-/// The parts of each task, in the order in which the tasks were met.
+/// The parts of each task, in the order in which the tasks were first added.
 pub(super) struct Shares<T> {
     all: Vec<(T, Vec<Block>)>,
     by_address: FxHashMap<usize, usize>,
@@ -20,8 +20,8 @@ impl<T> Default for Shares<T> {
 }
 
 impl<T> Shares<T> {
-    /// Adds a part to those of the task at this address. Parts must come one after the other; a task may be named
-    /// more than once for each.
+    /// Adds a part to the task at this address. All calls for one part must be consecutive; the same task may be added
+    /// more than once for a part.
     pub(super) fn add(&mut self, address: usize, task: impl FnOnce() -> T, part: Block) {
         let at = *self.by_address.entry(address).or_insert_with(|| {
             self.all.push((task(), Vec::new()));

@@ -1,7 +1,8 @@
-//! The tasks that have left the contents a task finds, part by part: for tasks that take over no poison as a whole.
+//! The tasks that produced the contents a task finds, part by part. Used for tasks that do not inherit poison as a
+//! whole.
 //!
-//! The histories are looked at under the same locks under which the task is entered. Later, when everything that the
-//! task waits for has ended or been issued, the poisoned sources are queried.
+//! The histories are queried under the same locks under which the task is entered. Later, when everything that the task
+//! waits for has ended or been issued, the sources are checked for poison.
 
 use super::history::History;
 use super::{AccessRecord, Mode, TaskRef};
@@ -13,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The tasks that have left the contents that one task finds.
+/// The tasks that produced the contents that one task finds.
 #[derive(Default)]
 pub(crate) struct Sources {
     found: Mutex<Vec<(DataId, Block, TaskRef)>>,
@@ -21,7 +22,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Returns the mode with the same edges by which a task is entered that takes over no poison.
+    /// Returns the mode that causes the same edges as `mode` but does not make the task inherit poison.
     pub(crate) fn without_value(mode: Mode) -> Mode {
         match mode {
             Mode::In => Mode::After,
@@ -30,8 +31,8 @@ impl Sources {
         }
     }
 
-    /// Notes the tasks that have left the contents found by these accesses to one data object. Returns false if they
-    /// are not known yet, because children or members of a group decide them.
+    /// Records the tasks that produced the contents found by these accesses to one data object. Returns false if these
+    /// tasks are not known yet, because they depend on what children or members of a group will do.
     #[cold]
     pub(super) fn look<'a>(&self, accesses: impl Iterator<Item = &'a AccessRecord<'a>>, history: &History) -> bool {
         let mut found = self.found.lock();
@@ -50,8 +51,8 @@ impl Sources {
         self.is_unknown.load(Ordering::Relaxed)
     }
 
-    /// Takes the parts that are poisoned, with the cause. To be called once, when everything that the task waits for
-    /// has ended or been issued.
+    /// Takes the poisoned parts, each with its cause. Must be called once, when everything that the task waits for has
+    /// ended or been issued.
     pub(crate) fn poisoned(&self) -> Vec<(DataId, Block, Arc<TaskFailure>)> {
         let found = std::mem::take(&mut *self.found.lock());
         found.into_iter().filter_map(|(data, block, task)| Some((data, block, task.poison()?))).collect()

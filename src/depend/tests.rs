@@ -1,4 +1,5 @@
-//! Checks of whole programs against the order of submission: every task must find what the tasks before it have left.
+//! Checks of whole programs against submission order: every task must find the contents that the tasks before it
+//! produced.
 
 use super::Own;
 use super::node::Bodiless;
@@ -25,7 +26,7 @@ impl Program {
         Self { datum: Datum::new(DataId(0), shape, 8, false), tasks: vec![], ready: vec![] }
     }
 
-    /// Submits a task; returns the number of edges that took.
+    /// Submits a task and returns the number of edges that were linked for it.
     pub(super) fn submit(&mut self, accesses: &[(Mode, Block)]) -> u64 {
         self.submit_with(None, accesses)
     }
@@ -41,7 +42,7 @@ impl Program {
         [reads, updates]
     }
 
-    /// Submits a task that gives the memory up.
+    /// Submits a task that gives up the memory.
     pub(super) fn give_up(&mut self) -> u64 {
         let side = Side { forget: Some(self.datum.id), ..Side::default() };
         self.submit_with(Some(Pooled::new(side)), &[(Mode::Inout, self.datum.whole())])
@@ -77,7 +78,7 @@ impl Program {
         linked
     }
 
-    /// Finishes the ready task with this number, and the joins that become ready by that.
+    /// Finishes the ready task with this ID, and all joins that become ready as a result.
     pub(super) fn finish(&mut self, number: u64) {
         let at = self.ready.iter().rposition(|task| task.shared().id.0 == number).expect("the task is ready");
         let task = self.ready.swap_remove(at);
@@ -91,7 +92,7 @@ impl Program {
         }
     }
 
-    /// Returns the numbers of the tasks that have no predecessors left, in ascending order.
+    /// Returns the IDs of the tasks without unfinished predecessors, in ascending order.
     pub(super) fn ready(&self) -> Vec<u64> {
         let mut ready: Vec<u64> = self.ready.iter().map(|task| task.shared().id.0).collect();
         ready.sort_unstable();
@@ -108,7 +109,7 @@ struct Element {
     groups: Vec<(usize, usize)>,
     /// The mode of the last group.
     mode: Option<Mode>,
-    /// Whether the value that the last group leaves must not be used, and whether the value that it found must not.
+    /// Whether the value that the last group leaves is bad, and whether the value that the group found was bad.
     poisoned: bool,
     found_poisoned: bool,
 }
@@ -131,7 +132,7 @@ struct Checked {
     program: Program,
     expected: Vec<Element>,
     plans: Vec<Plan>,
-    /// As [`Element::groups`], for the tasks that have run.
+    /// Like [`Element::groups`], but counts only tasks that have run.
     done: Vec<Vec<(usize, usize)>>,
 }
 
@@ -147,7 +148,7 @@ impl Checked {
         }
     }
 
-    /// Submits a task, without those of its accesses that conflict with its earlier ones.
+    /// Submits a task, leaving out accesses that conflict with earlier accesses of the same task.
     fn submit(&mut self, accesses: Vec<(Mode, Block)>, fails: bool) {
         let mut kept: Vec<(Mode, Block)> = vec![];
         for (mode, block) in accesses {
@@ -199,7 +200,7 @@ impl Checked {
         }
         self.run_one(0);
         self.program.datum.set_taken(false);
-        // But the take has combined what was accumulated: the next task that accumulates finds the result.
+        // However, the take has combined what was accumulated, so the next accumulating task finds the result.
         let accumulates = |mode| matches!(mode, Mode::Reduction(operation) if operation.is_accumulated());
         for element in &mut self.expected {
             element.mode = element.mode.filter(|mode| !accumulates(*mode));
@@ -253,7 +254,7 @@ fn elements(block: &Block) -> Vec<usize> {
     elements
 }
 
-/// A box; some are empty, some cover the whole array.
+/// Boxes, some of which are empty and some of which cover the whole array.
 fn block() -> impl Strategy<Value = Block> {
     let side = |len: usize| {
         let some = (0..len, 0..=len).prop_map(move |(lo, extent)| lo..(lo + extent).min(len));
@@ -263,8 +264,7 @@ fn block() -> impl Strategy<Value = Block> {
     prop_oneof![7 => some, 1 => Just(Block::whole(&SHAPE))]
 }
 
-/// Mostly the blocks that programs declare which work in tiles: one tile, several tiles, all, a tile with its halo, a
-/// face.
+/// Mostly the blocks that tiled programs declare: one tile, several tiles, all tiles, a tile with its halo, a face.
 fn tiles() -> impl Strategy<Value = (Block, bool)> {
     const TILE: [usize; 2] = [2, 1];
     let whole_tiles = (0..3usize, 0..5usize, 1..3usize, 1..3usize).prop_map(|(i, j, rows, columns)| {
@@ -285,7 +285,7 @@ fn tiles() -> impl Strategy<Value = (Block, bool)> {
     ]
 }
 
-/// As [`submissions`], but over tiles, each of which is read and written first.
+/// Like [`submissions`], but over tiles, each of which is read and written first.
 fn tiled_submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     (submissions(groups), prop::collection::vec(tiles(), 480)).prop_map(|(mut submissions, tiles)| {
         let accesses = submissions.iter_mut().flat_map(|(accesses, ..)| accesses);
@@ -305,7 +305,7 @@ fn tiled_submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     })
 }
 
-/// As [`submissions`], but the first tasks access the whole array.
+/// Like [`submissions`], but the first tasks access the whole array.
 fn submissions_to_all(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     (submissions(groups), 0..40usize).prop_map(|(mut submissions, to_all)| {
         let accesses = submissions.iter_mut().take(to_all).flat_map(|(accesses, ..)| accesses);
@@ -314,8 +314,8 @@ fn submissions_to_all(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     })
 }
 
-/// The accesses of a task, whether it fails, which ready tasks run before the next is submitted, and whether the
-/// memory is then taken in vain.
+/// A task's accesses, whether it fails, which ready tasks run before the next submission, and whether an unsuccessful
+/// take of the memory follows.
 type Submission = (Vec<(Mode, Block)>, bool, Vec<usize>, bool);
 
 fn submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
@@ -333,7 +333,7 @@ fn submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
 
 fn check(program: Vec<Submission>) {
     let mut checked = Checked::new();
-    let mut left = (0..).map(|k: usize| (k * 7919) % 1009); // any order will do
+    let mut left = (0..).map(|k: usize| (k * 7919) % 1009); // any order works
     for (accesses, fails, runs, taken) in program {
         checked.submit(accesses, fails);
         runs.into_iter().for_each(|choice| _ = checked.run_one(choice));
@@ -385,7 +385,7 @@ fn writer_of_all_is_source_of_each_part() {
     }
 }
 
-/// A history that a long run of accesses has made long becomes short again when steps have few accesses.
+/// A history that has grown long during many accesses becomes short again once each step has only a few accesses.
 #[test]
 fn long_history_becomes_a_list_again() {
     let mut program = Program::over(&SHAPE);
@@ -403,7 +403,7 @@ fn long_history_becomes_a_list_again() {
     step(&mut program, 8);
     step(&mut program, 8);
     assert!(is_recent(&program));
-    // This loses nothing: the next step waits for the readers, and these for the writer.
+    // No dependence is lost, because the next step waits for the readers, which wait for the writer.
     let (writer, ready) = (program.tasks.len() as u64 - 9, program.ready());
     let next = program.tasks.len() as u64;
     assert_eq!(program.submit(&[(Mode::Inout, whole)]), 9);

@@ -27,7 +27,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The box of a single index: the whole of a data object with one element.
+    /// The box that contains only index 0, which is the whole of a data object with one element.
     pub(crate) const ONE: Self = Self { lo: [0; MAX_DIMS], hi: [1; MAX_DIMS] };
 
     /// Makes the box with these ranges, outermost dimension first.
@@ -91,7 +91,8 @@ impl Block {
     /// Returns the number of indices along each dimension.
     #[inline]
     pub fn extents(&self) -> [usize; MAX_DIMS] {
-        // A loop, because `from_fn` is not always inlined, and then takes longer than the computation itself.
+        // This is a loop because `from_fn` is not always inlined, and the call would then take longer than the
+        // computation itself.
         let mut extents = [0; MAX_DIMS];
         for (d, extent) in extents.iter_mut().enumerate() {
             *extent = self.hi[d].saturating_sub(self.lo[d]);
@@ -99,7 +100,7 @@ impl Block {
         extents
     }
 
-    /// Returns the number of elements, or `usize::MAX` if there are more; no array has such a box.
+    /// Returns the number of elements, or `usize::MAX` if the number overflows, which no array's box does.
     #[inline]
     pub fn volume(&self) -> usize {
         self.extents().iter().fold(1, |volume: usize, extent| volume.saturating_mul(*extent))
@@ -123,7 +124,7 @@ impl Block {
         other.is_empty() || (0..MAX_DIMS).all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d])
     }
 
-    /// Whether every index of `other` is within the ranges of this box, even if `other` is empty.
+    /// Whether the ranges of `other` are within the ranges of this box, even if `other` is empty.
     #[inline]
     pub fn encloses(&self, other: &Self) -> bool {
         (0..MAX_DIMS).all(|d| self.lo[d] <= other.lo[d] && other.lo[d] <= other.hi[d] && other.hi[d] <= self.hi[d])
@@ -131,7 +132,7 @@ impl Block {
 
     /// Whether the box's elements are consecutive in a row-major array over `whole`.
     pub fn is_contiguous_in(&self, whole: &Self) -> bool {
-        // From the innermost dimension on: full ranges, then at most one partial one, then single indices.
+        // Starting from the innermost dimension: full ranges, then at most one partial range, then single indices.
         let mut d = MAX_DIMS;
         while d > 0 && self.range(d - 1) == whole.range(d - 1) {
             d -= 1;
@@ -139,14 +140,14 @@ impl Block {
         self.is_empty() || (0..d.saturating_sub(1)).all(|outer| self.range(outer).len() == 1)
     }
 
-    /// Returns the smallest box that contains both.
+    /// Returns the smallest box that contains both boxes.
     pub(crate) fn hull(&self, other: &Self) -> Self {
         let lo = std::array::from_fn(|d| self.lo[d].min(other.lo[d]));
         let hi = std::array::from_fn(|d| self.hi[d].max(other.hi[d]));
         Self { lo, hi }
     }
 
-    /// Returns the elements common to both, if there are any.
+    /// Returns the box of elements that both boxes have in common, if there are any.
     #[inline]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let mut both = *self;
@@ -164,7 +165,8 @@ impl Block {
         (self.lo[d] < at && at < self.hi[d]).then_some((below, above))
     }
 
-    /// Calls `piece` with disjoint boxes that together are this box without `hole` (at most two per dimension).
+    /// Calls `piece` with disjoint boxes that together cover this box except for `hole` (at most two boxes per
+    /// dimension).
     ///
     /// ```
     /// use thalweg::region::Block;
@@ -194,7 +196,7 @@ impl Block {
         }
     }
 
-    /// Formats the first `ndim` ranges, as `[0..4, 2..8]`.
+    /// Formats the first `ndim` ranges, for example as `[0..4, 2..8]`.
     pub fn display(&self, ndim: usize) -> impl fmt::Display + use<> {
         DisplayBlock(*self, ndim.clamp(1, MAX_DIMS))
     }

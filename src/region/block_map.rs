@@ -1,10 +1,10 @@
-//! A map from disjoint boxes of several dimensions to values.
+//! A map from disjoint multi-dimensional boxes to values.
 //!
-//! A part that is exactly one visited block is found by its hash. All others are found in a grid or a balanced tree
-//! ([`BoxSet`]), for any block sizes and any order of visits: the cost is at most logarithmic in the number of parts,
-//! and proportional to the number of parts visited.
+//! A part that exactly equals the visited block is found by its hash. Other parts are found in a grid or a balanced
+//! tree ([`BoxSet`]). For any block sizes and any order of visits, the cost is at most logarithmic in the number of
+//! parts, plus a term proportional to the number of parts visited.
 //!
-//! Memory is proportional to the number of parts; the size of the whole does not matter.
+//! Memory use is proportional to the number of parts, regardless of the size of the whole.
 
 use super::Block;
 use super::block::MAX_DIMS;
@@ -12,19 +12,20 @@ use super::box_set::BoxSet;
 use super::wear::{Wear, commonest, unite_alike};
 use rustc_hash::FxHashMap;
 
-/// The most parts inside one block that stay separate after a write of the whole block.
+/// Maximum number of parts inside one block that stay separate after the whole block has been written.
 pub(super) const PARTS_LEFT_APART: usize = 64;
 
-/// If fewer than one box in this many differs from the others, the map is cut again around those that differ.
+/// If fewer than one in this many boxes differs from the rest, the map is united and then cut again only around the
+/// boxes that differ.
 const MUCH_COMMON: usize = 16;
 
-/// Values of disjoint boxes that together cover one box.
+/// A map from disjoint boxes, which together cover one box, to values.
 #[derive(Debug)]
 pub(crate) struct BlockMap<V> {
     whole: Block,
     parts: Vec<Option<Entry<V>>>,
     free: Vec<u32>,
-    /// The part that is exactly this block.
+    /// Index of the part that exactly equals a block.
     exact: FxHashMap<Block, u32>,
     boxes: BoxSet,
     found: Vec<u32>,
@@ -55,7 +56,7 @@ impl<V: Clone> BlockMap<V> {
         map
     }
 
-    /// Visits every box inside `block`, after splitting those that cross its faces.
+    /// Visits every box inside `block`, after splitting the boxes that cross its faces.
     pub(crate) fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
         self.boxes.adapt();
         if let Some(&index) = self.exact.get(block) {
@@ -129,7 +130,7 @@ impl<V: Clone> BlockMap<V> {
         }
     }
 
-    /// Unites all boxes inside `block`; none may cross its faces. The value of one of them stays.
+    /// Unites all boxes inside `block`, none of which may cross its faces. The value of one of them is kept.
     pub(crate) fn unite(&mut self, block: &Block) {
         let Some(block) = self.whole.intersection(block) else { return };
         let mut found = Vec::new();
@@ -153,7 +154,7 @@ impl<V: Clone> BlockMap<V> {
         }
     }
 
-    /// As [`RegionMap::wear`](super::RegionMap::wear).
+    /// Like [`RegionMap::wear`](super::RegionMap::wear).
     #[inline]
     pub(crate) fn wear(&mut self, met: usize, settle: impl FnMut(&mut V), alike: impl Fn(&V, &V) -> bool) -> bool {
         let is_due = self.wear.count(met, self.parts.len() - self.free.len());
@@ -172,7 +173,7 @@ impl<V: Clone> BlockMap<V> {
         let Some(common) = commonest(&parts, &alike).cloned() else { return };
         let others = |parts: &[(Block, V)]| parts.iter().filter(|(_, value)| !alike(&common, value)).count();
         if MUCH_COMMON * others(&parts) < parts.len() {
-            // The few boxes that differ cut the others, whatever cut them before.
+            // Only the few boxes that differ cut the rest; earlier cuts are forgotten.
             parts.retain(|(_, value)| !alike(&common, value));
             *self = Self::new(self.whole, common);
             parts.iter().for_each(|(block, value)| self.visit(block, |_, of_part| of_part.clone_from(value)));
@@ -202,7 +203,7 @@ impl<V: Clone> BlockMap<V> {
         *self = Self::new(self.whole, value);
     }
 
-    /// Reduces a part to its overlap with `block`. The rest is cut off, face by face.
+    /// Reduces a part to its overlap with `block`, cutting off the rest face by face.
     fn cut(&mut self, index: u32, block: &Block) {
         let Some(part) = &self.parts[index as usize] else { return };
         let (whole, value) = (part.block, part.value.clone());
@@ -288,7 +289,7 @@ mod tests {
         assert_eq!(map.len(), parts);
     }
 
-    /// A box of 4 dimensions whose sides are single indices, short, or long.
+    /// A four-dimensional box with sides of a single index, short sides, and long sides.
     fn uneven_box() -> impl Strategy<Value = Block> {
         let side = |len: usize| {
             let short = (0..len, 1..3usize).prop_map(move |(lo, extent)| lo..(lo + extent).min(len));
@@ -352,7 +353,7 @@ mod tests {
         }
     }
 
-    /// Orders in which the tiles of a square are touched.
+    /// Different orders in which the tiles of a square are visited.
     fn orders(side: usize) -> [Vec<(usize, usize)>; 3] {
         let rows: Vec<_> = (0..side * side).map(|n| (n / side, n % side)).collect();
         let columns = rows.iter().map(|(i, j)| (*j, *i)).collect();

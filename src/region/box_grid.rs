@@ -1,21 +1,23 @@
-//! A grid of cells that finds the boxes overlapping a given one, for boxes of which most have about the same size.
+//! A grid of cells that finds the boxes overlapping a given box, for sets in which most boxes have about the same size.
 //!
-//! Programs tile arrays. A cell is about as large as a tile, and has a list of the boxes that share an element with
-//! it: a tile is found by a single table lookup, and so are its neighbours' halos. A box costs one entry for each of
-//! its cells, regardless of the number of boxes. Boxes that span more than [`MOST_CELLS`] along an axis have a
-//! separate list. If most cells have boxes, the table has a place for each cell; while few have any, it is a hash
+//! Programs usually tile arrays. A cell is about as large as a tile and lists the boxes that share an element with it,
+//! so a single table lookup finds a tile and its neighbours' halos. A box costs one entry per cell that it overlaps,
+//! regardless of the number of boxes. Boxes that span more than [`MOST_CELLS`] cells along an axis are kept in a
+//! separate list. If most cells contain boxes, the table has an entry for every cell; if only a few do, it is a hash
 //! table.
 //!
-//! The cells' extents follow from the boxes: along each axis three quarters of the boxes are no longer than a cell.
+//! The cell extents are derived from the boxes: along each axis, three quarters of the boxes are no longer than a cell.
 //! The extents are reconsidered whenever the number of boxes has quadrupled.
 //!
-//! A grid does not suit all boxes: it counts the entries that searches examine in vain, and reports when these are
-//! too many ([`is_wasteful`](BoxGrid::is_wasteful)). Its owner then switches to a tree ([`super::box_set`]).
+//! A grid does not suit all sets of boxes. So it counts the entries that searches examine in vain, and reports when
+//! there are too many of these ([`is_wasteful`](BoxGrid::is_wasteful)). Its owner then switches to a tree
+//! ([`super::box_set`]).
 //!
 //! Invariants:
-//! 1. An item whose box is not empty is in the list of each of its cells, or in that of large boxes; nowhere else,
-//!    and nowhere twice.
-//! 2. A search reports an item in one cell only: that of the lowest corner of the two boxes' intersection.
+//! 1. An item with a non-empty box is either in the list of each of its cells or in the list of large boxes. It is in
+//!    no other list, and in no list twice.
+//! 2. A search reports an item in exactly one cell, which is the cell of the lowest corner of the two boxes'
+//!    intersection.
 
 use super::Block;
 use super::block::MAX_DIMS;
@@ -23,19 +25,20 @@ use super::cells::{Cell, for_each_cell, volume};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// The most cells along an axis that list the same box: a tile with its halo has 3, or 4 if tiles do not fill cells.
+/// Maximum number of cells along an axis that list the same box. A tile with its halo spans 3 cells, or 4 if tiles do
+/// not fill cells exactly.
 const MOST_CELLS: u32 = 4;
 
-/// By how many entries in total searches may exceed their allowance.
+/// Total number of entries by which searches may exceed their allowance.
 const PATIENCE: i64 = 1 << 12;
 
-/// The number of entries that a search may examine in any case, and for each box that it finds.
+/// The number of entries that a search may always examine, and the additional number per box that it finds.
 const ALLOWED: (i64, i64) = (32, 8);
 
-/// As long as there are at most this many cells for each box, the table has a place for every cell.
+/// If there are at most this many cells per box, the table has an entry for every cell.
 const CELLS_PER_BOX: u64 = 8;
 
-/// The box of an item that was removed.
+/// Placeholder box of a removed item.
 const GONE: Block = Block::from_corners([0; MAX_DIMS], [0; MAX_DIMS]);
 
 /// Boxes, each with an item; see the module documentation.
@@ -48,24 +51,24 @@ pub(super) struct BoxGrid {
     cells: Cells,
     large: Vec<u32>,
     len: usize,
-    /// Number of boxes at which the scale is reconsidered.
+    /// Number of boxes at which the cell extents are reconsidered.
     look_again_at: usize,
-    /// Entries that searches have examined in vain, less their allowance.
+    /// Number of entries that searches have examined in vain, minus their allowance.
     wasted: std::cell::Cell<i64>,
 }
 
-/// The boxes of each cell.
+/// The boxes listed by each cell.
 #[derive(Debug)]
 enum Cells {
     /// The lists of all cells, in row-major order, and the number of cells along each axis.
     All(Cell, Vec<Items>),
-    /// The lists of the cells that have any boxes.
+    /// The lists of only those cells that have any boxes.
     Some(FxHashMap<Cell, Items>),
 }
 
 type Items = SmallVec<[u32; 4]>;
 
-/// The borders of cells: the indices of a cell differ in the lowest bits, after an offset was added.
+/// The cell boundaries: after an offset has been added, the indices of one cell differ only in their lowest bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Scale {
     offset: [usize; MAX_DIMS],
@@ -73,7 +76,7 @@ struct Scale {
 }
 
 impl BoxGrid {
-    /// Makes a grid of these boxes, which lie inside `whole` and are not empty.
+    /// Makes a grid of these boxes, which must lie inside `whole` and must not be empty.
     pub(super) fn new(whole: &Block, boxes: &[(u32, Block)]) -> Self {
         let mut grid = Self {
             whole: *whole,
@@ -152,7 +155,7 @@ impl BoxGrid {
         self.wasted.set(wasted.max(0));
     }
 
-    /// Whether no cell extents suit these boxes, or the boxes that are searched for.
+    /// Whether no cell extents suit these boxes or the searches for them.
     #[inline]
     pub(super) fn is_wasteful(&self) -> bool {
         self.wasted.get() > PATIENCE
@@ -203,7 +206,7 @@ impl BoxGrid {
         });
     }
 
-    /// Adopts the cell extents that suit the current boxes, and the table that suits these.
+    /// Switches to the cell extents that suit the current boxes, and to the table that suits these extents.
     #[cold]
     fn look_again(&mut self) {
         self.look_again_at = 4 * self.len;
@@ -227,7 +230,7 @@ impl BoxGrid {
 }
 
 impl Cells {
-    /// Makes a table without boxes, for about this many.
+    /// Makes an empty table for about this many boxes.
     fn new(whole: &Block, scale: &Scale, boxes: usize) -> Self {
         match Self::table(whole, scale, boxes) {
             Some((extents, number)) => Self::All(extents, vec![Items::new(); number]),
@@ -235,7 +238,8 @@ impl Cells {
         }
     }
 
-    /// Returns the extents of a table of all cells, and their number, if that is not too large for this many boxes.
+    /// Returns the extents of a table of all cells and the number of cells, or `None` if that is too many for this
+    /// number of boxes.
     fn table(whole: &Block, scale: &Scale, boxes: usize) -> Option<(Cell, usize)> {
         let last = scale.cells(whole).1;
         let number = volume(&[0; MAX_DIMS], &last);
@@ -254,7 +258,7 @@ impl Cells {
         }
     }
 
-    /// Returns the list of a cell; the caller does not leave it empty.
+    /// Returns the list of a cell. The caller must not leave the list empty.
     #[inline]
     fn list(&mut self, cell: &Cell) -> &mut Items {
         match self {
@@ -263,7 +267,7 @@ impl Cells {
         }
     }
 
-    /// Called when the cell has no boxes any more.
+    /// Called when a cell has no boxes left.
     fn vacate(&mut self, cell: &Cell) {
         match self {
             Self::All(..) => self.list(cell).shrink_to_fit(),
@@ -279,10 +283,11 @@ fn position(cell: &Cell, extents: &Cell) -> usize {
 }
 
 impl Scale {
-    /// Makes cells that most of these boxes are no larger than, and that begin where one of those boxes does.
+    /// Chooses cells that are at least as large as most of these boxes, and whose boundaries are aligned with one of
+    /// them.
     fn of(whole: &Block, boxes: &[Block]) -> Self {
         let mut scale = Self { offset: [0; MAX_DIMS], shift: [0; MAX_DIMS] };
-        // Along a dimension with a single index all boxes are alike.
+        // Skip dimensions with a single index, along which all boxes are alike.
         for d in (0..MAX_DIMS).filter(|d| whole.range(*d).len() > 1) {
             let mut bits: Vec<(u32, usize)> = { boxes.iter().filter(|block| !block.is_empty()) }
                 .map(|block| (usize::BITS - (block.range(d).len() - 1).leading_zeros(), block.lo()[d]))
@@ -328,7 +333,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Boxes of two extents and some of arbitrary extents, in an array where a few are far from the start.
+    /// Boxes of two extents and some of arbitrary extents, a few of them far from the start of the array.
     fn block() -> impl Strategy<Value = Block> {
         let side = || {
             prop_oneof![

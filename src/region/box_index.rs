@@ -1,10 +1,10 @@
 //! A map from boxes that may overlap each other to values, searched by overlap.
 //!
-//! The maps of this module cut boxes where they cross. Here a box stays as it was declared, with one value, until it
-//! is removed. A search costs the logarithm of the number of boxes plus the number of boxes found.
+//! The region maps cut boxes where they cross. In this index, a box keeps its declared form and a single value until it
+//! is removed. The cost of a search is the logarithm of the number of boxes plus the number of boxes found.
 //!
-//! Invariant: the tree has one item for each value, whose number is the value's entry. When a box comes that lies
-//! outside the tree's bounds, the tree is rebuilt with bounds rounded up to powers of two, so this happens rarely.
+//! Invariant: the tree has one item per value, and the item's number is the value's entry. If a new box is outside the
+//! tree's bounds, the tree is rebuilt. The new bounds are rounded up to powers of two, so this rarely happens.
 
 use super::Block;
 use super::block::MAX_DIMS;
@@ -33,7 +33,7 @@ impl<V> Default for BoxIndex<V> {
 }
 
 impl<V> BoxIndex<V> {
-    /// Adds a box that is not empty.
+    /// Adds a non-empty box.
     pub(crate) fn insert(&mut self, block: Block, value: V) -> Entry {
         debug_assert!(!block.is_empty(), "an empty box is never found");
         if !self.whole.contains(&block) {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Boxes, some of them so far out that indices are no longer cells.
+    /// Boxes, some of them so far from the origin that a cell is more than one index.
     fn block() -> impl Strategy<Value = Block> {
         let side = |extent: usize| (0..extent, 1..=extent).prop_map(move |(lo, len)| lo..(lo + len).min(extent));
         let far = prop_oneof![8 => Just(0), 1 => Just(1usize << 31), 1 => Just(usize::MAX - 9)];

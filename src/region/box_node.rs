@@ -1,12 +1,12 @@
 //! Arithmetic of a tree node: up to [`WIDTH`] boxes, stored together, and their overlap with another box.
 //!
-//! All lower corners along an axis are stored one after the other, and so are all upper ones: a box is compared with
-//! all boxes of a node in a few vector instructions of any processor, without a branch. For this purpose corners are
-//! 32-bit numbers of *cells*. This module does not know what a cell is or which tree a node belongs to.
+//! All lower corners along an axis are stored contiguously, and so are all upper corners. So a few vector instructions,
+//! available on any processor, compare a box with all boxes of a node without a branch. For this purpose, corners are
+//! 32-bit *cell* numbers. This module does not know what a cell is or which tree a node belongs to.
 //!
 //! Invariants:
-//! 1. Corners are neither negative nor more than [`MOST_CELLS`], so a box's extents add up to less than 2³².
-//! 2. The contents of lanes beyond a node's length have no meaning.
+//! 1. Corners are between 0 and [`MOST_CELLS`], so the sum of a box's extents is less than 2³².
+//! 2. Lanes beyond a node's length have unspecified contents.
 
 use super::block::MAX_DIMS;
 use arrayvec::ArrayVec;
@@ -24,16 +24,16 @@ const LANES: [i32; WIDTH] = {
     lanes
 };
 
-/// The minimum number of children that either half of a split node gets.
+/// The minimum number of children in each half of a split node.
 const LEAST: usize = 6;
 
 /// The maximum number of cells along an axis.
 pub(super) const MOST_CELLS: usize = (1 << 30) - 1;
 
-/// No node.
+/// Index that stands for no node.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A box in cells, the upper corner exclusive; axes that a tree does not have are `0..0`.
+/// A box in units of cells, with an exclusive upper corner. Axes that the tree does not use are `0..0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cells {
     pub(super) lo: [i32; MAX_DIMS],
@@ -41,7 +41,7 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// Returns the smallest box around both.
+    /// Returns the smallest box that encloses both.
     #[inline]
     fn hull(&self, other: &Self) -> Self {
         let mut hull = *self;
@@ -51,7 +51,7 @@ impl Cells {
         hull
     }
 
-    /// Returns the number of common cells, saturating.
+    /// Returns the number of cells that both boxes have in common, saturating.
     fn common(&self, other: &Self, axes: usize) -> u64 {
         let extent = |axis: usize| self.hi[axis].min(other.hi[axis]) - self.lo[axis].max(other.lo[axis]);
         (0..axes).fold(1, |volume: u64, axis| volume.saturating_mul(extent(axis).max(0).cast_unsigned().into()))
@@ -76,9 +76,9 @@ pub(super) struct BoxNode {
     corners: [Corners; MAX_DIMS],
     children: [u32; WIDTH],
     len: usize,
-    /// The node that this one is a child of, or [`NONE`].
+    /// The parent node, or [`NONE`].
     pub(super) parent: u32,
-    /// The number of levels of nodes below. At 0 children are items, above that they are nodes.
+    /// The number of node levels below this node. At level 0 the children are items; above that they are nodes.
     pub(super) level: u32,
 }
 
@@ -105,7 +105,7 @@ impl BoxNode {
         self.children[lane]
     }
 
-    /// Returns the lane of a child, which the node must have.
+    /// Returns the lane of a child. The node must have this child.
     #[inline]
     pub(super) fn lane_of(&self, child: u32) -> usize {
         self.children().iter().position(|one| *one == child).expect("a node contains its children")
@@ -129,7 +129,7 @@ impl BoxNode {
         }
     }
 
-    /// Grows a lane's box to the smallest that also contains `cells`.
+    /// Grows a lane's box just enough to also contain `cells`.
     #[inline]
     pub(super) fn stretch(&mut self, lane: usize, cells: &Cells) {
         self.set(lane, &self.get(lane).hull(cells));
@@ -143,14 +143,14 @@ impl BoxNode {
         self.len += 1;
     }
 
-    /// Removes a child. The last child takes its lane.
+    /// Removes a child and moves the last child to its lane.
     pub(super) fn swap_remove(&mut self, lane: usize) {
         self.len -= 1;
         self.set(lane, &self.get(self.len));
         self.children[lane] = self.children[self.len];
     }
 
-    /// Returns which of the boxes overlap `sought` along the first `axes` axes: a bit for each lane.
+    /// Returns a bit mask of the lanes whose boxes overlap `sought` along the first `axes` axes.
     #[inline]
     pub(super) fn overlapping(&self, sought: &Cells, axes: usize) -> u32 {
         let mut hits = LANES;
@@ -164,8 +164,9 @@ impl BoxNode {
         hits.iter().fold(0, |mask, hit| mask | hit).cast_unsigned() & ((1 << self.len) - 1)
     }
 
-    /// Returns the lane of the box that grows least to contain `cells`; among several, the one whose box is then the
-    /// smallest. Sizes are sums of extents, because a volume says nothing about thin boxes.
+    /// Returns the lane of the box that has to grow least to contain `cells`; among equals, the lane whose grown box is
+    /// the smallest. Size is measured as the sum of extents, because the volume of a thin box says little about its
+    /// size.
     #[inline]
     pub(super) fn lane_that_grows_least(&self, cells: &Cells, axes: usize) -> usize {
         let (mut growth, mut after) = ([0u32; WIDTH], [0u32; WIDTH]);
@@ -182,14 +183,14 @@ impl BoxNode {
         (0..self.len).min_by_key(|lane| key(*lane)).unwrap_or(0)
     }
 
-    /// Returns the smallest box around all; the node must not be empty.
+    /// Returns the smallest box that encloses all boxes. The node must not be empty.
     pub(super) fn hull(&self) -> Cells {
         (1..self.len).fold(self.get(0), |hull, lane| hull.hull(&self.get(lane)))
     }
 
-    /// Divides the children of a full node and one further child: about half of them stay, and the others go to a new
-    /// node, which is returned. The axis and the place of the cut are those for which the boxes of the two sides
-    /// overlap least; if several do so equally, those for which they are smallest, and then most equal in number.
+    /// Divides the children of a full node plus one further child: about half of them stay, and the others move to a
+    /// new node, which is returned. The cut's axis and position are chosen so that the two sides' boxes overlap least.
+    /// Ties are resolved in favour of the smallest boxes, and then of the most even division.
     #[cold]
     pub(super) fn halve(&mut self, cells: &Cells, child: u32, axes: usize) -> Self {
         let mut all: ArrayVec<(Cells, u32), { WIDTH + 1 }> =

@@ -1,17 +1,18 @@
-//! A set of boxes that finds those overlapping a given one, in the form that suits the boxes.
+//! A set of boxes that finds the boxes overlapping a given box and adapts its form to them.
 //!
-//! A few boxes are kept in a tree ([`BoxTree`]), whose root holds all of them. Many are kept in a grid ([`BoxGrid`]),
-//! which finds a tile among similar tiles by a single lookup. If the boxes turn out to differ in size, or searches
-//! are for other boxes, the set becomes a tree again, for good. So the cost is that of the grid for common programs,
-//! and that of the tree for all others, plus a constant that the grid has wasted before.
+//! A small number of boxes is kept in a tree ([`BoxTree`]) whose root holds all of them. Many boxes are kept in a grid
+//! ([`BoxGrid`]), which finds a tile among similar tiles by a single lookup. If the boxes turn out to differ too much
+//! in size, or if searches use boxes that do not suit the grid, the set permanently becomes a tree again. So common
+//! programs pay the cost of the grid, and all others pay the cost of the tree plus a constant that was wasted on the
+//! grid.
 //!
-//! Items are the caller's numbers, from 0 on without large gaps.
+//! Items are numbers chosen by the caller, starting at 0 and without large gaps.
 
 use super::Block;
 use super::box_grid::BoxGrid;
 use super::box_tree::BoxTree;
 
-/// From this number of boxes on, the set becomes a grid.
+/// Number of boxes at which the set becomes a grid.
 const MANY: usize = if cfg!(test) { 6 } else { 32 };
 
 /// Boxes, each with an item; see the module documentation.
@@ -25,7 +26,7 @@ pub(crate) struct BoxSet {
 enum Form {
     /// Few boxes.
     Few(BoxTree),
-    /// Boxes for which a grid has not proved wasteful.
+    /// Many boxes, for which a grid has not proved wasteful so far.
     Grid(Box<BoxGrid>),
     /// Boxes for which a grid has proved wasteful.
     Tree(BoxTree),
@@ -91,7 +92,7 @@ impl BoxSet {
         }
     }
 
-    /// Changes the form if it is time. Callers that only search should call this from time to time.
+    /// Changes the form if necessary. Callers that only search should call this from time to time.
     #[inline]
     pub(crate) fn adapt(&mut self) {
         match &self.form {
@@ -157,8 +158,8 @@ mod tests {
         assert_eq!(found(&set, &whole).len(), 64 + 1024);
     }
 
-    /// Many small boxes in one cell of large ones: the cost before the set becomes a tree does not grow with their
-    /// number.
+    /// If many small boxes are in one cell of large boxes, the cost until the set becomes a tree must not grow with
+    /// their number.
     #[test]
     fn wasted_work_of_a_grid_is_constant() {
         let looked_at = |n: usize| {

@@ -1,23 +1,24 @@
-//! A balanced tree of boxes that finds those overlapping a given one.
+//! A balanced tree of boxes that finds the boxes overlapping a given box.
 //!
-//! A node has up to 16 boxes ([`BoxNode`]), each around everything below one child; at the lowest level the
-//! children are the items. A search descends where boxes overlap the sought box, so it costs the logarithm of the
-//! number of items plus the number of items found. The sizes of boxes, their differences and their order of insertion
-//! do not matter: there is no cell size that would have to suit them.
+//! A node has up to 16 boxes ([`BoxNode`]), each of which encloses everything below one child; at the lowest level, the
+//! children are the items. A search descends wherever a box overlaps the sought box, so its cost is the logarithm of
+//! the number of items plus the number of items found. The boxes' sizes, size differences and insertion order do not
+//! matter, because there is no cell size that would have to suit them.
 //!
-//! Items are the caller's numbers, from 0 on without large gaps; the tree does not know what they stand for.
+//! Items are numbers chosen by the caller, starting at 0 and without large gaps. The tree does not interpret them.
 //!
-//! Nodes store boxes in *cells*. A cell is an index, unless the whole has more indices along an axis than the maximum
-//! number of cells; then a cell is a power of two of them. Boxes in cells are rounded outwards, and the boxes found
-//! by them are compared once more.
+//! Nodes store boxes in units of *cells*. A cell is a single index, unless the whole has more indices along an axis
+//! than the maximum number of cells; in that case a cell is a power-of-two number of indices. Boxes are rounded
+//! outwards to whole cells, so boxes that a search finds are compared once more, exactly.
 //!
 //! Invariants:
-//! 1. A node's box, which its parent has, is the smallest around its children's.
-//! 2. All items are at one level, and no node is empty. A node that is halved leaves at least 6 children on each
-//!    side, and neither side is halved before 6 more have been added to it, each of them, except for items, by a
-//!    halving one level below. So a tree into which n items were inserted since it was built has a height of at most
-//!    log₆ n + 1, whatever was removed from it.
-//! 3. After many removals the tree is rebuilt, so that nodes have 4 children on average, or are few.
+//! 1. A node's box, which is stored in its parent, is the smallest box that encloses its children's boxes.
+//! 2. All items are at the same level, and no node is empty. Halving a node leaves at least 6 children on each side,
+//!    and neither side is halved before at least 6 more children have been added to it. Each added child is an item, or
+//!    results from a halving one level below. So a tree into which n items were inserted since it was built has a
+//!    height of at most log₆ n + 1, whatever was removed from it.
+//! 3. After many removals the tree is rebuilt, so that either nodes have at least 4 children on average or there are
+//!    only a few nodes.
 //! 4. All items' boxes lie inside the whole and are not empty.
 
 use super::Block;
@@ -25,7 +26,7 @@ use super::block::MAX_DIMS;
 use super::box_node::{BoxNode, Cells, MOST_CELLS, NONE, WIDTH};
 use arrayvec::ArrayVec;
 
-/// Up to this number of nodes, a tree is not rebuilt.
+/// A tree with at most this many nodes is not rebuilt.
 const FEW_NODES: usize = 4;
 
 /// Boxes, each with an item.
@@ -38,10 +39,10 @@ pub(crate) struct BoxTree {
     nodes: Vec<BoxNode>,
     free: Vec<u32>,
     root: u32,
-    /// The node that has each item, or [`NONE`].
+    /// For each item, the node that contains it, or [`NONE`].
     node_of: Vec<u32>,
     len: usize,
-    /// Each item's box, if cells are not indices.
+    /// Each item's exact box; `None` if every cell is a single index.
     exact: Option<Vec<Block>>,
 }
 
@@ -64,7 +65,7 @@ impl BoxTree {
         }
     }
 
-    /// Adds a box where boxes grow least by it.
+    /// Adds a box in the place where existing boxes grow least.
     pub(crate) fn insert(&mut self, block: &Block, item: u32) {
         self.note(block, item);
         self.insert_cells(&self.cells(block), item);
@@ -120,7 +121,7 @@ impl BoxTree {
         }
     }
 
-    /// Returns the box of an item, which this node contains.
+    /// Returns the box of an item that this node contains.
     fn block(&self, item: u32, node: &BoxNode) -> Block {
         if let Some(exact) = &self.exact {
             return exact[item as usize];
@@ -164,8 +165,7 @@ impl BoxTree {
         }
     }
 
-    /// Returns the cells that a box, which is not empty, covers at least in part. Indices beyond the whole count as
-    /// its last cell.
+    /// Returns the cells that a non-empty box covers at least in part. Indices beyond the whole count as its last cell.
     #[inline]
     fn cells(&self, block: &Block) -> Cells {
         let mut cells = Cells { lo: [0; MAX_DIMS], hi: [0; MAX_DIMS] };
@@ -209,7 +209,7 @@ impl BoxTree {
         }
     }
 
-    /// Makes an item or a node a child of the node `at`, inside whose box it lies. Full nodes are halved.
+    /// Makes an item or a node a child of the node `at`, whose box encloses it. Full nodes are halved.
     fn place(&mut self, mut at: u32, mut cells: Cells, mut child: u32) {
         while self.nodes[at as usize].is_full() {
             let right = self.nodes[at as usize].halve(&cells, child, self.axes.len());
@@ -249,7 +249,8 @@ impl BoxTree {
         }
     }
 
-    /// Updates the boxes above a node whose children have changed, as far as they change; removes empty nodes.
+    /// Updates the boxes above a node whose children have changed, up to the first box that stays the same. Removes
+    /// empty nodes.
     fn tighten(&mut self, mut at: u32) {
         while self.nodes[at as usize].parent != NONE {
             let (node, parent) = (&self.nodes[at as usize], self.nodes[at as usize].parent);
@@ -266,7 +267,7 @@ impl BoxTree {
             }
             at = parent;
         }
-        // The root: remove levels with a single node, and the last level if it is empty.
+        // Shrink at the root: remove levels with a single node, and the last level if it is empty.
         while self.nodes[at as usize].level > 0 && self.nodes[at as usize].len() == 1 {
             self.free.push(at);
             at = self.nodes[at as usize].child(0);

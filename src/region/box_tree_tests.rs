@@ -70,7 +70,7 @@ fn scaled(block: &Block, factors: [usize; MAX_DIMS]) -> Block {
 }
 
 proptest! {
-    /// With cells that are indices, and with larger ones, where neighbours in one cell must be distinguished too.
+    /// Tests cells of a single index and larger cells, for which neighbours within one cell must also be told apart.
     #[test]
     fn agrees_with_linear_search(
         ops in prop::collection::vec((block(1), any::<prop::sample::Index>(), 0..8u8), 1..300),

@@ -1,13 +1,13 @@
-//! A map from disjoint intervals of one dimension to values.
+//! A map from disjoint one-dimensional intervals to values.
 //!
-//! A map that has never been split is one value and needs no allocation: most data objects are always used whole.
-//! Otherwise the intervals are in the [`Leaves`] of a tree.
+//! A map that has never been split is a single value without an allocation, because most data objects are always used
+//! as a whole. Otherwise the intervals are in the [`Leaves`] of a tree.
 
 use super::leaves::Leaves;
 use std::ops::Range;
 
-/// The most parts inside one block that stay separate after a write of the whole block. Uniting them is cheap here,
-/// and so is splitting them again.
+/// Maximum number of parts inside one block that stay separate after the whole block has been written. The number is
+/// small because uniting and splitting parts again are cheap in this map.
 pub(super) const PARTS_LEFT_APART: usize = 6;
 
 /// Values of disjoint intervals that together cover one range.
@@ -28,7 +28,7 @@ impl<V: Clone> IntervalMap<V> {
         Self { parts: Parts::One(whole, value) }
     }
 
-    /// Returns the value if there is a single interval, with these ends, that is not empty.
+    /// Returns the value if the map has a single, non-empty interval with these ends.
     #[inline]
     pub(super) fn undivided(&mut self, start: usize, end: usize) -> Option<&mut V> {
         match &mut self.parts {
@@ -37,7 +37,7 @@ impl<V: Clone> IntervalMap<V> {
         }
     }
 
-    /// Returns the value of the interval after the one visited last, if it has these ends.
+    /// Returns the value of the interval after the one visited last, if that interval has these ends.
     #[inline]
     pub(super) fn next_if(&mut self, start: usize, end: usize) -> Option<&mut V> {
         match &mut self.parts {
@@ -79,7 +79,7 @@ impl<V: Clone> IntervalMap<V> {
         }
     }
 
-    /// Unites all intervals inside `range`, which must begin and end where intervals do.
+    /// Unites all intervals inside `range`, which must begin and end at interval boundaries.
     pub(crate) fn unite(&mut self, range: Range<usize>) {
         if let Parts::Many(leaves) = &mut self.parts
             && !range.is_empty()
@@ -88,7 +88,7 @@ impl<V: Clone> IntervalMap<V> {
         }
     }
 
-    /// As [`RegionMap::wear`](super::RegionMap::wear).
+    /// Like [`RegionMap::wear`](super::RegionMap::wear).
     #[inline]
     pub(super) fn wear(&mut self, met: usize, settle: impl FnMut(&mut V), alike: impl Fn(&V, &V) -> bool) -> bool {
         let Parts::Many(leaves) = &mut self.parts else { return false };

@@ -1,16 +1,18 @@
-//! A map from many disjoint intervals of one dimension to values, in leaves of a tree.
+//! A map from many disjoint one-dimensional intervals to values, stored in the leaves of a tree.
 //!
-//! The intervals cover the whole range without gaps, so each ends where the next begins and only starts are stored:
-//! in sorted vectors of a few cache lines ([`Leaf`]), apart from the values. Finding an interval costs one search in
-//! the tree of leaves and one in a leaf; splitting or visiting intervals near it costs no further search. A finger
-//! stays where intervals were visited last, and each leaf remembers the leaf that was found after it: programs that
-//! go through a range in order search once per leaf, the first time.
+//! The intervals cover the whole range without gaps, so each ends where the next begins, and only the starts are
+//! stored. They are in sorted vectors of a few cache lines ([`Leaf`]), separate from the values. Finding an interval
+//! costs one search in the tree of leaves and one search in a leaf; splitting or visiting nearby intervals needs no
+//! further search. A finger remembers where intervals were visited last, and each leaf remembers the leaf that was
+//! found after it. So a program that goes through a range in order searches once per leaf the first time, and not at
+//! all after that.
 //!
 //! Invariants:
-//! 1. No leaf of the tree is empty; a leaf's key in the tree is its first start; it ends where the next one begins.
+//! 1. No leaf of the tree is empty. A leaf's key in the tree is its first start, and each leaf ends where the next leaf
+//!    begins.
 //! 2. Starts ascend strictly, in each leaf and from leaf to leaf.
 //! 3. A leaf has at most [`MOST`] intervals. Leaves that have become small are joined when intervals are united.
-//! 4. Leaves that are not in the tree have no intervals and end at 0, so that no finger points into them, and none is
+//! 4. Leaves that are not in the tree have no intervals and end at 0, so no finger is valid in them and none of them is
 //!    mistaken for a neighbour.
 
 use super::wear::Wear;
@@ -23,20 +25,20 @@ const MOST: usize = 32;
 /// Values of disjoint intervals that together cover one range.
 #[derive(Debug)]
 pub(super) struct Leaves<V> {
-    /// The place of each leaf, by its first start.
+    /// Index of each leaf, by the leaf's first start.
     tree: BTreeMap<usize, usize>,
     leaves: Vec<Leaf<V>>,
-    /// Places of leaves that are not in the tree.
+    /// Indices of leaves that are not in the tree.
     free: Vec<usize>,
     finger: Finger,
     wear: Wear,
 }
 
-/// A guess where an interval may be found; the contents of that place tell whether it is right.
+/// A guess where an interval may be found. The leaf's contents at that position tell whether the guess is right.
 #[derive(Debug, Clone, Copy, Default)]
 struct Finger {
     leaf: usize,
-    /// The interval in the leaf, or the one before it.
+    /// Index of the interval in the leaf, or of the interval before it.
     interval: usize,
 }
 
@@ -47,12 +49,13 @@ struct Leaf<V> {
     /// Where the last interval ends.
     end: usize,
     values: Vec<V>,
-    /// The leaf that was found after this one, if it still is; the contents of that leaf tell.
+    /// Index of the leaf that was last found after this one. Whether it still comes next can be told from that leaf's
+    /// contents.
     next: usize,
 }
 
 impl<V: Clone> Leaves<V> {
-    /// Makes a map of one interval, which is not empty.
+    /// Makes a map of one interval, which must not be empty.
     pub(super) fn new(whole: Range<usize>, value: V) -> Self {
         let leaf = Leaf { starts: vec![whole.start], end: whole.end, values: vec![value], next: 0 };
         let tree = BTreeMap::from([(whole.start, 0)]);
@@ -84,7 +87,7 @@ impl<V: Clone> Leaves<V> {
         }
     }
 
-    /// Returns the value of the interval after the one visited last, if it has these ends and is where it is
+    /// Returns the value of the interval after the one visited last, if that interval has these ends and is where it is
     /// expected.
     #[inline]
     pub(super) fn next_if(&mut self, start: usize, end: usize) -> Option<&mut V> {
@@ -101,7 +104,7 @@ impl<V: Clone> Leaves<V> {
         found.values.get_mut(interval)
     }
 
-    /// Puts the finger on the leaf that contains `at`; returns whether there is one.
+    /// Moves the finger to the leaf that contains `at`. Returns false if there is no such leaf.
     fn find(&mut self, at: usize) -> bool {
         let before = self.finger.leaf;
         let mut place = self.leaves[before].next;
@@ -150,7 +153,7 @@ impl<V: Clone> Leaves<V> {
         }
     }
 
-    /// Unites all intervals inside `range`, which begins and ends where intervals do.
+    /// Unites all intervals inside `range`, which must begin and end at interval boundaries.
     pub(super) fn unite(&mut self, range: Range<usize>) {
         let Some((&first, &place)) = self.tree.range(..=range.start).next_back() else { return };
         let leaf = &mut self.leaves[place];
@@ -174,14 +177,14 @@ impl<V: Clone> Leaves<V> {
         self.join_small(first);
     }
 
-    /// Counts a visit that has met this many intervals; returns whether a [merge](Self::merge) is due.
+    /// Counts a visit that reached this many intervals. Returns whether a [merge](Self::merge) is due.
     #[inline]
     pub(super) fn is_worn(&mut self, met: usize) -> bool {
         let most = self.tree.len() * MOST;
         self.wear.count(met, most)
     }
 
-    /// Settles all values, and unites neighbours that are alike. Returns the interval if only one is left.
+    /// Settles all values and unites neighbours that are alike. Returns the interval if only one is left.
     #[cold]
     pub(super) fn merge(
         &mut self,
@@ -218,7 +221,7 @@ impl<V: Clone> Leaves<V> {
         None
     }
 
-    /// Joins the leaf at `first`, which has become small, with a neighbour if both together are small.
+    /// Joins the leaf at `first`, which has become small, with a neighbour if the two are small even together.
     fn join_small(&mut self, first: usize) {
         let before = self.tree.range(..first).next_back().map(|(start, _)| *start);
         for left in [Some(first), before].into_iter().flatten() {
@@ -255,7 +258,7 @@ impl<V: Clone> Leaf<V> {
         at < self.end && self.starts[0] <= at
     }
 
-    /// As [`Self::index_of`], but tries the interval `here` and the one after it first.
+    /// Like [`Self::index_of`], but first tries the interval `here` and the next one.
     #[inline]
     fn index_near(&self, at: usize, here: usize) -> usize {
         match self.starts.get(here..) {
@@ -265,7 +268,7 @@ impl<V: Clone> Leaf<V> {
         }
     }
 
-    /// Returns the interval that contains `at`; the leaf must have one.
+    /// Returns the index of the interval that contains `at`. The leaf must have such an interval.
     #[inline]
     fn index_of(&self, at: usize) -> usize {
         self.starts.partition_point(|start| *start <= at) - 1
@@ -276,15 +279,15 @@ impl<V: Clone> Leaf<V> {
         self.starts.get(index + 1).copied().unwrap_or(self.end)
     }
 
-    /// Whether one of these indices, inside the leaf or its end, is not yet the border of an interval.
+    /// Whether any of these indices is not yet an interval boundary. The indices must be inside the leaf or at its end.
     #[cold]
     fn splits(&self, start: usize, end: usize) -> bool {
         let is_new = |at: usize| at < self.end && self.starts.binary_search(&at).is_err();
         is_new(start) || is_new(end)
     }
 
-    /// Visits the intervals inside `range`, which is inside the leaf and begins in the interval `index`, after
-    /// splitting at its ends; the leaf has room for that. Returns the last interval visited.
+    /// Visits the intervals inside `range` after splitting at its ends. `range` must be inside the leaf and begin in
+    /// the interval `index`, and the leaf must have room for the splits. Returns the last interval visited.
     #[inline]
     fn visit(&mut self, range: Range<usize>, mut index: usize, visit: &mut impl FnMut(Range<usize>, &mut V)) -> usize {
         if self.starts[index] < range.start {
@@ -307,9 +310,9 @@ impl<V: Clone> Leaf<V> {
         self.values.insert(index + 1, self.values[index].clone());
     }
 
-    /// Splits off the right part of the leaf: half, unless the interval around `at` is the first or the last. Then
-    /// that interval gets its own leaf, because programs that go through a range in order will split the remainder of
-    /// it, and so leaves stay full.
+    /// Splits off the right part of the leaf. This is half of the leaf, unless the interval around `at` is the first or
+    /// the last one. In that case, the interval gets its own leaf, because programs that go through a range in order
+    /// will keep splitting the interval's remainder, and this way leaves stay full.
     #[cold]
     fn divide(&mut self, at: usize) -> Self {
         let last = self.starts.len() - 1;
@@ -380,7 +383,7 @@ mod tests {
             }
             check(&leaves, 0..10_000);
             assert!(leaves.num_leaves() <= 1000 / (MOST - 3) + 1, "{}", leaves.num_leaves());
-            // Go through all leaves in order, the second time without a search.
+            // Go through all leaves in order; the second pass needs no search.
             for through in 0..2 {
                 leaves.visit(0..10, |_, _| {});
                 let mut searched = 0;

@@ -1,14 +1,14 @@
 //! Regions: the boxes inside a data object that tasks declare.
 //!
-//! Everything here is pure arithmetic on index ranges: no data, no tasks, no locks. A [`Block`] is a half-open box of
-//! up to [`MAX_DIMS`] dimensions. Two maps keep a value for each part of a data object and split their parts where a
-//! new block crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash table, and a grid
-//! or a tree of boxes).
+//! This module is pure arithmetic on index ranges, without data, tasks or locks. A [`Block`] is a half-open box of up
+//! to [`MAX_DIMS`] dimensions. Two maps store a value for each part of a data object and split parts where a new block
+//! crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash table, and a grid or a tree of
+//! boxes).
 //!
 //! Invariants of both maps:
 //! 1. The parts are always disjoint and together cover the whole data object.
-//! 2. A part is split only where a visited block crosses it. So a block that was visited once is found whole until
-//!    parts are united, either because the caller requests it or because their values are alike and the map is worn.
+//! 2. A part is split only where a visited block crosses it. So a block that was visited once can be found whole until
+//!    parts are united, which happens if the caller requests it, or if the parts' values are alike and the map is worn.
 
 mod block;
 mod block_map;
@@ -47,7 +47,7 @@ pub(crate) enum RegionMap<V> {
     Grid(Box<BlockMap<V>>),
 }
 
-/// A visited part, in the form in which its map stores it.
+/// A visited part, in its map's own representation.
 #[derive(Debug)]
 pub(crate) enum Part<'m> {
     /// One dimension.
@@ -67,7 +67,7 @@ impl Part<'_> {
 }
 
 impl<V: Clone> RegionMap<V> {
-    /// Makes a map over `whole`, a block of `ndim` dimensions, with the same value everywhere.
+    /// Makes a map over `whole`, a block of `ndim` dimensions, with the same value for every part.
     pub(crate) fn new(whole: Block, ndim: usize, value: V) -> Self {
         if ndim <= 1 {
             Self::Line(IntervalMap::new(whole.range(0), value))
@@ -76,8 +76,8 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Returns the value of a map in one dimension that has one part, if that is `block`: most data objects never
-    /// leave this case.
+    /// If this is a one-dimensional map whose only part is `block`, returns the part's value. For most data objects,
+    /// this is always the case.
     #[inline]
     pub(crate) fn undivided(&mut self, block: &Block) -> Option<&mut V> {
         match self {
@@ -86,7 +86,7 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Returns the value of the part after the one visited last, in a map in one dimension, if that part is `block`.
+    /// If this is a one-dimensional map and the part after the one visited last is `block`, returns that part's value.
     #[inline]
     pub(crate) fn next_if(&mut self, block: &Block) -> Option<&mut V> {
         match self {
@@ -95,7 +95,7 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Returns the number of boxes, in more than one dimension.
+    /// Returns the number of boxes, or `None` for a one-dimensional map.
     pub(crate) fn boxes(&self) -> Option<usize> {
         if let Self::Grid(map) = self { Some(map.len()) } else { None }
     }
@@ -118,8 +118,8 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Gives every part inside `block` this value, after splitting the parts that cross its faces. Returns the number
-    /// of these parts; if there are too many, they are united.
+    /// Sets the value of every part inside `block`, after splitting the parts that cross its faces. Returns the number
+    /// of parts inside `block`; if there are too many, they are united.
     pub(crate) fn assign(&mut self, block: &Block, value: &V) -> usize {
         let mut parts = 0;
         match self {
@@ -133,7 +133,8 @@ impl<V: Clone> RegionMap<V> {
         parts
     }
 
-    /// Visits every part that overlaps `block`, splitting nothing; the visitor sees the overlap, not the whole part.
+    /// Visits every part that overlaps `block`, without splitting. The visitor sees only the overlap, not the whole
+    /// part.
     pub(crate) fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
         match self {
             Self::Line(map) => map.peek(block.range(0), |range, value| visit(Block::interval(range), value)),
@@ -141,8 +142,8 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Counts a visit that has met this many parts. If many visits have met many parts, or there are many parts,
-    /// settles all values and unites neighbours that are alike. Returns whether it did.
+    /// Counts a visit that reached this many parts. If many visits have reached many parts, or if there are many parts,
+    /// settles all values and unites neighbours that are alike. Returns whether it did so.
     ///
     /// Invariant: `alike` returns true only for values that no later visit can distinguish.
     #[inline]
@@ -153,10 +154,10 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Unites the `visited` parts inside `block` if they are too many; the first one's value stays.
+    /// Unites the `visited` parts inside `block` if there are too many. The first part's value is kept.
     ///
-    /// To be called when all parts inside `block` hold equal values (after a write of the whole block), so that a
-    /// long history of crossing blocks does not leave a long list of small parts.
+    /// Must be called when all parts inside `block` hold equal values (after a write of the whole block), so that a
+    /// long history of crossing blocks does not leave behind many small parts.
     #[inline]
     pub(crate) fn unite_if_many(&mut self, block: &Block, visited: usize) {
         match self {

@@ -1,7 +1,7 @@
-//! Compact blocks for code that compares many of them: both corners together fill half a cache line, and each is one
-//! vector.
+//! Compact blocks for code that compares many blocks: both corners together fill half a cache line, and each corner is
+//! one vector.
 //!
-//! A block whose indices do not fit into 31 bits stays a [`Block`].
+//! A block whose indices do not fit into 31 bits must remain a [`Block`].
 //!
 //! Invariant: no block is empty.
 
@@ -15,24 +15,24 @@ pub(crate) struct NarrowBlock {
     hi: Corner,
 }
 
-/// Signed, since every processor compares such vectors.
+/// Signed, because every processor can compare vectors of signed integers.
 type Corner = [i32; MAX_DIMS];
 
 impl NarrowBlock {
-    /// Whether all blocks inside `whole` are narrow.
+    /// Whether all blocks inside `whole` can be narrowed.
     pub(crate) fn holds(whole: &Block) -> bool {
         whole.hi().iter().all(|&end| i32::try_from(end).is_ok())
     }
 
-    /// Narrows a block, which must lie in one that [`holds`](Self::holds) narrow blocks. Returns `None` if it is
-    /// empty.
+    /// Narrows a block, which must be inside a block for which [`holds`](Self::holds) returns true. Returns `None` if
+    /// the block is empty.
     #[inline]
     pub(crate) fn new(block: &Block) -> Option<Self> {
         let narrow = |[i, j, k, l]: [usize; MAX_DIMS]| [i as i32, j as i32, k as i32, l as i32];
         Self { lo: narrow(*block.lo()), hi: narrow(*block.hi()) }.unless_empty()
     }
 
-    /// Returns the same block in the wide form.
+    /// Returns the same block as a [`Block`].
     #[inline]
     pub(crate) fn widen(&self) -> Block {
         Block::from_corners(self.lo.map(|index| index as usize), self.hi.map(|index| index as usize))
@@ -59,7 +59,7 @@ impl NarrowBlock {
     }
 
     fn is_covered<'a>(&self, mut covers: impl Iterator<Item = &'a Self> + Clone) -> bool {
-        // Usually the first element decides.
+        // The first element usually decides, so check it first.
         let corner = Self { lo: self.lo, hi: self.lo.map(|index| index + 1) };
         if !covers.clone().any(|cover| cover.contains(&corner)) {
             return false;
@@ -88,8 +88,8 @@ impl NarrowBlock {
     }
 }
 
-/// Whether each index is smaller than its counterpart. No index is skipped: branches would take longer than one
-/// vector comparison.
+/// Whether each index is smaller than its counterpart. Always compares all indices, because branches would take longer
+/// than one vector comparison.
 #[inline]
 fn are_below(these: &Corner, those: &Corner) -> bool {
     (0..MAX_DIMS).fold(true, |all, d| all & (these[d] < those[d]))

@@ -1,9 +1,9 @@
 //! Regular tilings of an array, which find the tiles that a block overlaps.
 //!
-//! This is arithmetic only: a tile is found by one multiplication along each axis, regardless of the number of tiles.
+//! A tile is found purely by arithmetic, with one multiplication per axis, regardless of the number of tiles.
 //!
-//! Invariants: tiles are disjoint and cover the array. All have the same extents except at the array's ends, where
-//! they may be shorter; this includes the first tiles, if tiles do not begin at index 0.
+//! Invariants: tiles are disjoint and cover the array. All tiles have the same extents, except that tiles at the
+//! array's ends may be shorter. This includes the first tiles if the tiling is not aligned with index 0.
 
 use super::Block;
 use super::block::MAX_DIMS;
@@ -20,9 +20,10 @@ pub(crate) struct Tiling {
 /// The tiles along one axis.
 #[derive(Debug, Clone, Copy)]
 struct Axis {
-    /// The end of the array.
+    /// The end of the array along this axis.
     end: u32,
-    /// The extent of a tile, and the offset that makes tiles begin at multiples of it.
+    /// The extent of a tile, and the offset that has to be added to indices so that tiles begin at multiples of the
+    /// extent.
     extent: u32,
     offset: u32,
     /// The factor that replaces a division by the extent: 2⁶⁴ divided by the extent, rounded up; 0 if the extent is
@@ -59,7 +60,7 @@ impl Tiling {
         self.axes.iter().fold(1, |len: usize, axis| len.saturating_mul(axis.count as usize))
     }
 
-    /// Returns the tiles that a block, which is not empty, overlaps, or `None` if it does not lie inside the array.
+    /// Returns the tiles that a non-empty block overlaps, or `None` if the block is not inside the array.
     #[inline]
     pub(crate) fn span(&self, block: &Block) -> Option<Span> {
         let mut span = Span { first: [0; MAX_DIMS], last: [0; MAX_DIMS], is_exact: true };
@@ -92,7 +93,7 @@ impl Tiling {
         self.tile(&place)
     }
 
-    /// Returns the tile at a place.
+    /// Returns the tile at a position in the tiling.
     pub(crate) fn tile(&self, place: &Cell) -> Block {
         let (mut lo, mut hi) = ([0; MAX_DIMS], [1; MAX_DIMS]);
         for (d, axis) in self.axes[..self.ndim].iter().enumerate() {
@@ -113,7 +114,7 @@ impl Axis {
         axis
     }
 
-    /// Returns the tile of an index, and whether it begins there.
+    /// Returns the tile that contains an index, and whether the tile begins at that index.
     #[inline]
     fn tile_of(&self, index: u32) -> (u32, bool) {
         let from_first = index + self.offset;
@@ -121,7 +122,7 @@ impl Axis {
         (tile, tile * self.extent == from_first || index == 0)
     }
 
-    /// Returns the tile of the index before this one, which is not 0, and whether it ends here.
+    /// Returns the tile that contains the index before `end`, which must not be 0, and whether the tile ends at `end`.
     #[inline]
     fn tile_before(&self, end: u32) -> (u32, bool) {
         let from_first = end - 1 + self.offset;

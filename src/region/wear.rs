@@ -1,29 +1,30 @@
 //! Merging of the parts of a region map: when a merge is due, and which boxes are united.
 //!
-//! Cuts stay where blocks have crossed, even after the values on both sides have become alike. Programs whose blocks
-//! move would cut a map into ever more parts. So a map counts its *wear*: how many parts it has, and how many parts
-//! visits have met beyond the first. Enough wear pays for an examination of all parts, after which neighbours that
-//! are alike are united.
+//! Cuts between crossing blocks remain even after the values on both sides have become alike. A program whose blocks
+//! move would therefore cut a map into ever more parts. So a map tracks its *wear*: the number of its parts, and the
+//! number of parts beyond the first that visits have reached. When the wear is large enough to pay for examining all
+//! parts, neighbours that are alike are united.
 //!
-//! A map that is not visited stays as it is, even after a wait for all tasks. A wait knows no data objects, and a
-//! list of worn maps would cost every visit that cuts. The bound is sufficient: a map has at most [`MANY`] parts, or
-//! twice as many as its last merge has left. Each part costs its box, its value and the blocks of the ended tasks
-//! that it names, so an array that was cut this finely keeps a few megabytes until it is visited again or released.
+//! A map that is not visited stays as it is, even after a wait for all tasks: the wait has no access to data objects,
+//! and maintaining a list of worn maps would add a cost to every visit that cuts. The existing bound is sufficient,
+//! because a map has at most [`MANY`] parts, or twice as many as its last merge left. Each part costs its box, its
+//! value, and the memory blocks of the ended tasks that it refers to. So an array that was cut this finely keeps a few
+//! megabytes until it is visited again or released.
 //!
 //! Invariants:
-//! 1. A merge costs no more than a constant for each visit, and for each part that visits have met since the previous
-//!    merge.
-//! 2. Blocks that recur and are met whole cause no merge, unless there are very many.
+//! 1. A merge costs no more than a constant per visit, plus a constant per part that visits have reached since the
+//!    previous merge.
+//! 2. Recurring blocks that are found whole cause no merge, unless there are very many of them.
 
 use super::block::{Block, MAX_DIMS};
 
-/// A map with more parts than this is merged as soon as it has twice as many as the last merge has left.
+/// A map with more parts than this is merged as soon as it has twice as many parts as the last merge left.
 const MANY: usize = if cfg!(test) { 16 } else { 8192 };
 
-/// Visits that have met this many further parts, for each existing part, pay for a merge.
+/// A merge is due once visits have reached this many further parts per existing part.
 const VISITS_PER_PART: usize = if cfg!(test) { 1 } else { 8 };
 
-/// Smaller maps count as if they had this many parts.
+/// Smaller maps are treated as if they had this many parts.
 const FEW: usize = if cfg!(test) { 4 } else { 32 };
 
 /// The wear of one map; see the module documentation.
@@ -39,20 +40,20 @@ impl Wear {
         Self { met: 0, limit: MANY }
     }
 
-    /// Counts a visit that has met this many of `len` parts; returns whether a merge is due.
+    /// Counts a visit that reached this many of `len` parts. Returns whether a merge is due.
     #[inline]
     pub(super) fn count(&mut self, met: usize, len: usize) -> bool {
         self.met += met.saturating_sub(1);
         len > self.limit || self.met > VISITS_PER_PART * len.max(FEW)
     }
 
-    /// Resets the wear after a merge that has left this many parts.
+    /// Resets the wear after a merge that left this many parts.
     pub(super) fn merged(&mut self, len: usize) {
         *self = Self { met: 0, limit: MANY.max(2 * len) };
     }
 }
 
-/// Unites neighbours with values that are alike and boxes that form one box, dimension by dimension.
+/// Unites neighbours whose values are alike and whose boxes together form a box, one dimension at a time.
 pub(super) fn unite_alike<V>(parts: &mut Vec<(Block, V)>, alike: impl Fn(&V, &V) -> bool) {
     for d in 0..MAX_DIMS {
         let across = |block: &Block| {

@@ -1,4 +1,4 @@
-//! The primitives that this folder uses. The model-checking tests replace them with loom's.
+//! The synchronization primitives that this folder uses. The model-checking tests replace them with loom's primitives.
 
 pub(super) use super::barrier::{heavy_fence, light_fence};
 pub(super) use crossbeam_utils::Backoff;

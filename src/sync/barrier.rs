@@ -1,14 +1,14 @@
 //! A pair of asymmetric fences: a light one that is free, for the hot path, and a heavy one that costs a system call.
 //!
-//! A light fence in one thread and a heavy fence in another order the accesses around them as two sequentially
-//! consistent fences do. On Linux the heavy fence is the system call `membarrier`, which makes every running thread of
-//! the process execute a fence. On systems without such a call, both are ordinary fences.
+//! A light fence in one thread and a heavy fence in another thread order the surrounding accesses just as two
+//! sequentially consistent fences would. On Linux the heavy fence is the system call `membarrier`, which makes every
+//! running thread of the process execute a fence. On systems without such a call, both are ordinary fences.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-/// Whether heavy fences reach every thread. Light fences read this, so it may only be set before there is anything to
-/// order: [`prepare_fences`] is called when a runtime is built.
+/// Whether heavy fences reach every thread. Light fences read this flag, so it may be set only before there is anything
+/// to order; [`prepare_fences`] is called when a runtime is built.
 static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
 
 /// Chooses the implementation of both fences. Must be called before the first fence of either kind.
@@ -41,7 +41,7 @@ mod linux {
     const EXPEDITED: c_int = 1 << 3;
     const REGISTER_EXPEDITED: c_int = 1 << 4;
 
-    /// Registers this process for the system call. Returns whether the system has it.
+    /// Registers this process for the system call. Returns whether the system supports it.
     pub(super) fn register() -> bool {
         // SAFETY: the system call touches no memory of this program.
         unsafe { syscall(SYS_membarrier, REGISTER_EXPEDITED, 0 as c_int, 0 as c_int) == 0 }

@@ -1,11 +1,11 @@
-//! Lists of free blocks: each thread keeps some for itself, and full lists change hands under a lock.
+//! Lists of free blocks: each thread has its own lists, and full lists move between threads under a lock.
 //!
-//! Freeing and allocating threads take the lock once per batch of blocks. A thread has two lists, so that it does not
-//! take the lock each time its number of blocks crosses the boundary of a batch.
+//! Freeing and allocating threads take the lock only once per batch of blocks. A thread has two lists, so it does not
+//! have to take the lock each time its number of blocks crosses a batch boundary.
 //!
-//! Invariant: a free block is linked in exactly one list, a thread's or a shared one, and an allocated block in none.
-//! So a thread that takes a block has it exclusively, and everything that was done to the block before it was freed
-//! happened before that (`tests/loom`).
+//! Invariant: a free block is linked in exactly one list, either a thread's list or a shared one, and an allocated
+//! block is in no list. So a thread that takes a block has exclusive access to it, and everything that was done to the
+//! block before it was freed happened before the block is taken (`tests/loom`).
 
 use super::atomic::{Mutex, UnsafeCell};
 use std::ptr::{self, NonNull};
@@ -21,7 +21,8 @@ pub(super) struct List {
     len: usize,
 }
 
-// SAFETY: a list owns its free blocks; nothing else refers to them (the invariant).
+// SAFETY: a list owns its free blocks, and nothing else refers to them (the invariant), so they can move to another
+// thread with the list.
 unsafe impl Send for List {}
 
 impl List {
@@ -49,14 +50,14 @@ impl List {
     #[inline]
     pub(super) fn pop(&mut self) -> Option<NonNull<u8>> {
         let block = NonNull::new(self.head)?;
-        // SAFETY: blocks in the list are valid, and the list owns them.
+        // SAFETY: blocks in the list are valid and owned by the list, so their links can be read.
         self.head = unsafe { block.as_ref().next.with(|next| *next) };
         self.len -= 1;
         Some(block.cast())
     }
 }
 
-/// Full lists, and the lists that ending threads leave, for any thread that needs one.
+/// Full lists, and lists left behind by ending threads, for use by any thread.
 pub(super) struct Batches {
     pub(super) full: Mutex<Vec<List>>,
 }
@@ -85,10 +86,10 @@ impl Batches {
     }
 }
 
-/// One thread's free blocks of one class, at most twice `BATCH`.
+/// One thread's free blocks of one class; holds at most twice `BATCH` blocks.
 pub(super) struct Cache<const BATCH: usize> {
     local: List,
-    /// Empty or full.
+    /// The second list, which is always either empty or full.
     spare: List,
 }
 
@@ -97,7 +98,8 @@ impl<const BATCH: usize> Cache<BATCH> {
         Self { local: List::EMPTY, spare: List::EMPTY }
     }
 
-    /// Takes a free block from this cache or from `shared`; if both are empty, from a list that `fresh` makes.
+    /// Takes a free block from this cache or from `shared`. If both are empty, takes it from a new list created by
+    /// `fresh`.
     #[inline]
     pub(super) fn take(&mut self, shared: &Batches, fresh: impl FnOnce() -> List) -> NonNull<u8> {
         self.local.pop().unwrap_or_else(|| self.refill(shared, fresh))
@@ -129,7 +131,7 @@ impl<const BATCH: usize> Cache<BATCH> {
         unsafe { self.local.push(block) };
     }
 
-    /// Leaves all blocks to the other threads, because this thread ends.
+    /// Leaves all blocks to other threads. Called when this thread ends.
     pub(super) fn leave(&mut self, shared: &Batches) {
         for list in [&mut self.local, &mut self.spare] {
             if list.len > 0 {

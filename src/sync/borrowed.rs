@@ -1,8 +1,8 @@
 //! A borrowed predicate that code on another stack of the same thread can call.
 //!
-//! A fiber outlives the call that resumed it, so its code cannot borrow from that call. It can share a [`Borrowed`]
-//! with the caller instead. The predicate is present only while the caller lends it; at any other time it reads as
-//! false.
+//! A fiber outlives the call that resumed it, so its code cannot borrow from that call. Instead, the fiber's code can
+//! share a [`Borrowed`] with the caller. The predicate is present only while the caller lends it, and at any other time
+//! its value is false.
 //!
 //! Invariant: the stored pointer is valid whenever it is not `None`. [`Borrowed::lend`] stores it, and removes it
 //! before the borrow ends, whether its code returns or unwinds. A `Borrowed` is not `Sync`, so only the lending thread
@@ -26,17 +26,17 @@ impl Borrowed {
                 self.0.0.set(self.1);
             }
         }
-        // SAFETY: only the lifetime changes. `Back` removes the pointer before the borrow ends (invariant).
+        // SAFETY: only the lifetime is changed, and `Back` removes the pointer before the borrow ends (invariant).
         let predicate =
             unsafe { std::mem::transmute::<NonNull<Predicate<'_>>, NonNull<Predicate<'static>>>(predicate.into()) };
         let _back = Back(self, self.0.replace(Some(predicate)));
         code()
     }
 
-    /// The predicate's answer; false if none is lent.
+    /// Returns the predicate's value, or false if no predicate is lent.
     pub(crate) fn holds(&self) -> bool {
-        // SAFETY: the pointer is valid (invariant). The predicate does not suspend a fiber, so the call ends inside
-        // `lend`.
+        // SAFETY: the pointer is valid (invariant). The predicate does not suspend a fiber, so the call ends before
+        // `lend` returns.
         self.0.get().is_some_and(|predicate| unsafe { predicate.as_ref()() })
     }
 }

@@ -1,9 +1,10 @@
 //! A shared, reference-counted value in a block of the pool.
 //!
-//! It is meant for values that are created with a task, shared by few owners and soon dropped. For these, a general
-//! allocator that has to serve two threads costs more than everything else that is done with them.
+//! Meant for values that are created with a task, shared by few owners, and soon dropped. For such values, a
+//! general-purpose allocator that has to serve two threads costs more than everything else that is done with the value.
 //!
-//! Invariant: `refs` is the number of [`Counted`]s; the value lives as long as at least one of them exists.
+//! Invariant: `refs` is the number of existing [`Counted`]s, and the value lives as long as at least one of them
+//! exists.
 
 use super::pool;
 use super::ref_count::RefCount;
@@ -20,7 +21,8 @@ struct Inner<T> {
     value: T,
 }
 
-// SAFETY: as for an `Arc`, references give shared access, and any thread may drop the value.
+// SAFETY: as for an `Arc`, references give only shared access, and any thread may drop the value, so `T: Send + Sync`
+// suffices.
 unsafe impl<T: Send + Sync> Send for Counted<T> {}
 // SAFETY: the same argument as for `Send`.
 unsafe impl<T: Send + Sync> Sync for Counted<T> {}
@@ -48,7 +50,7 @@ impl<T> Counted<T> {
     #[inline]
     pub(crate) fn pair(value: T) -> (Self, Self) {
         let block = pool::allocate(Block::<T>::LAYOUT, Block::<T>::CLASS).cast::<Inner<T>>();
-        // SAFETY: the block is exclusively ours, large enough and aligned.
+        // SAFETY: the block was just allocated, so nothing else uses it, and it is large enough and aligned.
         unsafe { block.write(Inner { refs: RefCount::new(2), value }) };
         (Self(block, PhantomData), Self(block, PhantomData))
     }
@@ -56,7 +58,7 @@ impl<T> Counted<T> {
 
 #[cfg(test)]
 impl<T> Counted<T> {
-    /// Pretends that this number of references exists.
+    /// Sets the count as if this many references existed.
     pub(super) fn set_references(&self, references: u32) {
         // SAFETY: this reference keeps the value alive.
         unsafe { self.0.as_ref() }.refs.set(references);
@@ -88,7 +90,7 @@ impl<T> Drop for Counted<T> {
         // SAFETY: this reference keeps the value alive.
         if unsafe { self.0.as_ref() }.refs.decrease() {
             let _block = Block(self.0); // freed after the value, even if its destructor panics
-            // SAFETY: the last reference is gone, and every use happened before.
+            // SAFETY: this was the last reference, and every earlier use happened before this point.
             unsafe { ptr::drop_in_place(self.0.as_ptr()) };
         }
     }

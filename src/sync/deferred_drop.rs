@@ -1,8 +1,8 @@
 //! Deferred drops: values that may own others of their kind are dropped one after another instead of recursively.
 //!
 //! A chain of such values can be arbitrarily long and may lead through types defined by the user. The destructor of
-//! each value passes its contents to this module. The outermost call on a thread drops them, and then everything that
-//! the nested calls have added meanwhile.
+//! each value passes its contents to this module. The outermost call on a thread drops these contents, and then
+//! everything that nested calls have added in the meantime.
 //!
 //! Invariant: a thread's list exists exactly while an outermost call runs on the thread, and is empty when that call
 //! returns.
@@ -17,13 +17,13 @@ use std::thread::LocalKey;
 pub(crate) struct DeferredDrop<T>(RefCell<Option<ManuallyDrop<Vec<T>>>>);
 
 impl<T: 'static> DeferredDrop<T> {
-    /// Creates the state in which no call is under way.
+    /// Creates the initial state, in which no call is under way.
     pub(crate) const fn new() -> Self {
         Self(RefCell::new(None))
     }
 
-    /// Drops `contents` now, or leaves them to the outermost call on this thread. A destructor's panic does not leave
-    /// this call.
+    /// Drops `contents` now, or leaves them to the outermost call on this thread. A destructor's panic does not
+    /// propagate out of this call.
     pub(crate) fn drop(this: &'static LocalKey<Self>, contents: T) {
         let outermost = this.with(|this| match &mut *this.0.borrow_mut() {
             Some(waiting) => {

@@ -1,19 +1,20 @@
-//! A task that continues after its body has returned, while no thread works on it, and the rules for taking it up
-//! again.
+//! State of a task that continues after its body has returned, while no thread works on the task, and the rules for
+//! resuming or ending it.
 //!
 //! A task whose body has returned while its memory is still lent out, or whose future waits, is *parked* here. The
-//! thread that gives back the last hold takes the task to end it. A thread that wakes the task takes it to continue
-//! running it.
+//! thread that gives back the last hold takes the task and ends it. A thread that wakes the task takes it and has it
+//! resumed.
 //!
 //! Invariants:
-//! 1. `holds` counts the parties that still have a part in the task: one for the body, from the beginning, and one for
-//!    each guard. Only the owner of a hold can create another, so the count never rises from 0.
+//! 1. `holds` counts what keeps the task from ending: one hold for the body, from the beginning, and one for each
+//!    guard. Only the owner of a hold can create another, so the count never rises from 0.
 //! 2. The body gives its hold back only after the value has been parked for good, so the thread that gives back the
-//!    last hold finds it.
+//!    last hold finds the value.
 //! 3. While the body has its hold, the parked value is taken by the thread that finds [`PARKED`] without [`WOKEN`], and
 //!    by no other thread. If the value was woken before it could be parked, [`Detached::park`] returns it.
 //!
-//! Nothing here runs or ends a task. The thread that takes the value also drops it, never under the lock.
+//! This module never runs or ends a task. The thread that takes the value also drops it, and never does so under the
+//! lock.
 
 use super::atomic::{AtomicU32, AtomicUsize, Mutex, Ordering, fence};
 
@@ -22,7 +23,7 @@ const PARKED: u32 = 1;
 /// The value was woken after it was last run.
 const WOKEN: u32 = 2;
 
-/// See the module. `T` is the value that continues.
+/// See the module documentation. `T` is the value that is parked.
 pub(crate) struct Detached<T> {
     holds: AtomicUsize,
     stage: AtomicU32,
@@ -45,10 +46,10 @@ impl<T> Detached<T> {
         self.holds.load(Ordering::Acquire) == 1
     }
 
-    /// Gives a hold back. The last one takes the parked value.
+    /// Gives a hold back. If it was the last hold, takes and returns the parked value.
     #[must_use]
     pub(crate) fn give_back(&self) -> Option<T> {
-        // Everything done under this hold happens before what the last holder does.
+        // Everything done under this hold happens before anything that the last holder does.
         if self.holds.fetch_sub(1, Ordering::Release) != 1 {
             return None;
         }
@@ -56,12 +57,13 @@ impl<T> Detached<T> {
         self.take()
     }
 
-    /// Parks the value until the last hold is given back; it is not woken any more. The caller has the body's hold.
+    /// Parks the value until the last hold is given back; wake-ups no longer have an effect. The caller must have the
+    /// body's hold.
     pub(crate) fn park_for_good(&self, held: T) {
         *self.lock() = Some(held);
     }
 
-    /// Parks the value until it is woken. Returns it if it was already woken meanwhile.
+    /// Parks the value until it is woken. Returns the value if it has already been woken.
     #[must_use]
     pub(crate) fn park(&self, held: T) -> Option<T> {
         *self.lock() = Some(held);
@@ -71,10 +73,11 @@ impl<T> Detached<T> {
         }
     }
 
-    /// Wakes the value: takes it if it was parked; otherwise has it run once more than it would have been.
+    /// Wakes the value. Takes and returns it if it was parked; otherwise causes it to be run once more.
     #[must_use]
     pub(crate) fn wake(&self) -> Option<T> {
-        // Written even if it is already woken: what the caller did before must happen before the next run.
+        // Write even if the value has already been woken, because what the caller did before must happen before the
+        // next run.
         if self.stage.fetch_or(WOKEN, Ordering::AcqRel) != PARKED {
             return None;
         }
@@ -83,7 +86,7 @@ impl<T> Detached<T> {
         woken
     }
 
-    /// Notes that the value is about to run. A wake-up from here on leads to another run.
+    /// Records that the value is about to run. Any later wake-up causes another run.
     pub(crate) fn run(&self) {
         self.stage.swap(0, Ordering::AcqRel);
     }

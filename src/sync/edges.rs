@@ -1,13 +1,14 @@
-//! The edges from a task to its predecessors: their memory in the task's own block, and links that name a successor.
+//! The edges between a task and its predecessors: their memory, which is in the task's own block, and the links by
+//! which edges name their successor.
 //!
 //! An edge is stored in the *successor's* block, in its header or its tail ([`super::tail`]), or in an additional
-//! chunk. It is linked into the predecessor's list ([`super::successors`]); this file never links edges. Slots do not
-//! move while the block lives.
+//! chunk. The edge is linked into the predecessor's list ([`super::successors`]), but not by this module. Slots do not
+//! move while the block is alive.
 //!
-//! The thread that finishes the predecessor reads a linked edge, and a thread that links another edge before it
-//! compares and passes on its address. So nothing here makes a reference to an edge, or to anything that contains
-//! edges, from the first slot that is handed out until all are given back: memory is accessed through raw pointers
-//! alone, field by field.
+//! A linked edge is read by the thread that finishes the predecessor, and its address is compared and stored by any
+//! thread that links another edge in front of it. So from the time the first slot is handed out until all slots are
+//! given back, nothing here creates a reference to an edge or to anything that contains edges. The memory is accessed
+//! only through raw pointers, field by field.
 
 use super::fixed::Place;
 use super::successors::Edge;
@@ -18,23 +19,23 @@ use std::ptr::{self, NonNull};
 
 const INLINE_EDGES: usize = 3;
 const CHUNK_EDGES: usize = 15;
-/// A bound on the edges outside the block that keeps a task's countdown below the bias.
+/// Upper bound for the number of edges outside the block, which keeps a task's countdown below the bias.
 const MOST_EDGES: usize = (BIAS / 2) as usize;
 
 pub(super) type Slot<K> = MaybeUninit<Edge<Link<K>>>;
 
-/// The edges to a task's predecessors: the first few in the header, more in the tail of a long block, and the others in
-/// chunks.
+/// Storage for the edges to a task's predecessors: the first few are in the header, more are in the tail of a long
+/// block, and the rest are in chunks.
 pub(super) struct EdgeStore<K: Kind> {
     inline: [Slot<K>; INLINE_EDGES],
-    /// The last chunk, which links to the one before; made by `Box::into_raw`. It is not a `Box`, which must not be
-    /// moved or borrowed while other threads read its contents.
+    /// The last chunk, created by `Box::into_raw`; each chunk links to the previous one. This is not a `Box`, because a
+    /// `Box` must not be moved or borrowed while other threads read its contents.
     last: *mut Chunk<K>,
 }
 
 struct Chunk<K: Kind> {
     edges: [Slot<K>; CHUNK_EDGES],
-    /// How many chunks there were before this one.
+    /// Number of chunks before this one.
     number: usize,
     before: *mut Chunk<K>,
 }
@@ -65,7 +66,8 @@ impl<K: Kind> Link<K> {
     #[inline]
     pub(super) fn open(self) -> (NonNull<Task<K>>, Flow) {
         let flow = if self.0.addr() & 1 == 1 { Flow::Value } else { Flow::Order };
-        // SAFETY: the address was made from a non-null, aligned pointer, so clearing the lowest bit restores it.
+        // SAFETY: the address was created from a non-null, aligned pointer, so clearing the lowest bit restores that
+        // pointer.
         (unsafe { NonNull::new_unchecked(self.0.map_addr(|a| a & !1)) }, flow)
     }
 
@@ -84,20 +86,21 @@ impl<K: Kind> EdgeStore<K> {
         Self { inline: [const { MaybeUninit::uninit() }; INLINE_EDGES], last: ptr::null_mut() }
     }
 
-    /// Returns the memory of the `n`-th edge. Slots are requested in order; only the last one may be requested again.
+    /// Returns the memory of the `n`-th edge. Slots must be requested in order; only the last slot may be requested
+    /// again.
     ///
     /// # Safety
     /// `store` is valid for reads and writes, and so is the block's tail, which must be passed each time if the block
-    /// has one. No other thread gets slots of them or clears them meanwhile. Other threads may read the edges in slots
-    /// handed out before.
+    /// has one. No other thread requests or clears slots in the meantime. Other threads may read edges in slots that
+    /// were handed out earlier.
     #[inline]
     pub(super) unsafe fn slot(
         store: *mut Self,
         n: usize,
         tail: impl FnOnce() -> Option<NonNull<Tail<K>>>,
     ) -> *mut Edge<Link<K>> {
-        // SAFETY: only the caller gets slots of this store, which is valid. `n` is within the array, which is indexed
-        // in place: no reference to it is made.
+        // SAFETY: the store is valid, and only the caller requests slots of it. `n` is within the array, which is
+        // indexed in place, so no reference to the array is created.
         unsafe {
             if n < INLINE_EDGES {
                 return (&raw mut (*store).inline[n]).cast();
@@ -115,7 +118,7 @@ impl<K: Kind> EdgeStore<K> {
                 let edges = [const { MaybeUninit::uninit() }; CHUNK_EDGES];
                 (*store).last = Box::into_raw(Box::new(Chunk { edges, number, before: last }));
             }
-            // A chunk was made for this slot or for an earlier one.
+            // A chunk was created for this slot or for an earlier one, so `last` is valid.
             (&raw mut (*(*store).last).edges[n % CHUNK_EDGES]).cast()
         }
     }
@@ -123,11 +126,12 @@ impl<K: Kind> EdgeStore<K> {
     /// Frees the chunks.
     ///
     /// # Safety
-    /// No thread uses an edge of this store any more.
+    /// No thread uses an edge of this store from now on.
     #[inline]
     pub(super) unsafe fn clear(&mut self) {
         while !self.last.is_null() {
-            // SAFETY: the chunk was made by `Box::into_raw`, it is in this list alone, and no thread reads it any more.
+            // SAFETY: the chunk was created by `Box::into_raw`, is in this list alone, and is no longer read by any
+            // thread, so it can be turned back into a box.
             let chunk = unsafe { Box::from_raw(self.last) };
             self.last = chunk.before;
         }

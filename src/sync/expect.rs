@@ -1,7 +1,6 @@
-//! Prefetching of task blocks. Since the tasks were submitted, other tasks' bodies may have evicted them from the
-//! caches.
+//! Prefetching of task blocks, which other tasks' bodies may have evicted from the caches since submission.
 //!
-//! Nothing here changes what a task does, or when.
+//! Prefetching never changes what a task does, or when.
 
 use super::owned::OwnedTask;
 use super::pool;
@@ -11,8 +10,8 @@ use super::task::{Kind, Task};
 use std::ptr::{self, NonNull};
 
 impl<K: Kind> Task<K> {
-    /// Prefetches a task that will run soon: the lines that are read then, so not the second line, with the edges. Of
-    /// the body, only the part in the header's last line and one more line are prefetched.
+    /// Prefetches the cache lines of a task that will be read when it runs soon. This excludes the second line, which
+    /// contains the edges. Of the body, only the part in the header's last line and one more line are prefetched.
     #[inline]
     pub(super) fn expect_run(task: NonNull<Self>) {
         let start = task.as_ptr().cast::<u8>().cast_const();
@@ -21,12 +20,12 @@ impl<K: Kind> Task<K> {
         }
     }
 
-    /// Prefetches a long body that runs now, all at once; otherwise the thread would wait for each line when it reads
+    /// Prefetches all of a long body that is about to run; otherwise the thread would stall on each line when it reads
     /// it.
     #[inline]
     pub(crate) fn expect_body(&self) {
-        /// A task with few accesses has no more lines than this; for it, even a few instructions would be a large part
-        /// of its cost.
+        /// A task with few accesses has at most this many lines, and even a few instructions would be a large part of
+        /// its cost.
         const NEAR: usize = 6;
         let lines = self.block_bytes / pool::ALIGN;
         if lines > NEAR {
@@ -34,9 +33,9 @@ impl<K: Kind> Task<K> {
         }
     }
 
-    /// Prefetches, while the body runs, what ending the task will read of its latest successor: the edge, which is
-    /// usually in the second line of the successor's block, and the line before. Another thread may have created the
-    /// successor.
+    /// Called while the body runs: prefetches the parts of the task's latest successor that will be read when the task
+    /// ends. These are the edge, which is usually in the second line of the successor's block, and the line before it.
+    /// The successor may have been created by another thread, so it may not be in this core's cache.
     #[inline]
     pub(crate) fn expect_end(&self) {
         let edge = self.successors.latest().cast::<u8>();
@@ -48,7 +47,8 @@ impl<K: Kind> Task<K> {
 }
 
 impl<K: Kind> OwnedTask<K> {
-    /// Prefetches what ending a long task reads of all its successors. In a fixed graph this is not in their blocks.
+    /// Prefetches the parts of all successors that will be read when a long task ends. In a fixed graph, these are not
+    /// in the successors' blocks.
     #[inline]
     pub(crate) fn expect_successors(&self) {
         if let Some(tail) = self.tail()

@@ -1,22 +1,23 @@
 //! The tasks that a thread is working on, visible to other threads at almost no cost to the thread itself.
 //!
-//! A thread that runs a task shows it here, and hides it before the task may end. If a body waits, tasks that run on
-//! top of it are shown on top of it. Other threads look only when something has gone wrong: rarely, and without time
-//! pressure. So the lock between the two sides is biased: hiding is a store and a load without a fence, and looking
-//! makes every thread of the process execute a fence ([`heavy_fence`]).
+//! A thread that runs a task shows the task here, and hides it before the task may end. If a body waits, tasks that run
+//! on top of that body are also shown on top of it. Other threads look only when something has gone wrong, which is
+//! rare and not time-critical. Therefore the lock between the two sides is biased: hiding costs a store and a load
+//! without a fence, whereas looking makes every thread of the process execute a fence ([`heavy_fence`]).
 //!
-//! A slot shows a [`Frame`] on the stack that runs the task; the frame links to the one below it. A separate stack
-//! ([`super::fiber`]) can be left in the middle: its frames are then in a list, under the lock that a look holds.
+//! A slot shows a [`Frame`] on the stack that runs the task, and each frame links to the frame below it. A separate
+//! stack ([`super::fiber`]) can be left in the middle; its frames are then kept in a list, under the lock that a look
+//! holds.
 //!
 //! Invariants:
-//! 1. While a look is under way, a task that it has seen does not end, so that neither its body is dropped nor its
-//!    block freed: its thread waits for the lock in `hide`. Proof: the thread hides (1) and then reads `looked_at` (2);
-//!    a look sets `looked_at` (3) and then reads the frames (4). With a fence between the two accesses on both sides,
-//!    either (4) sees (1) or (2) sees (3). A look resets `looked_at` last (5): if (2) sees (5), the look is over
+//! 1. While a look is under way, a task that it has seen does not end, so its body is not dropped and its block is not
+//!    freed. The task's thread waits for the lock in `hide`. Proof: the thread hides (1) and then reads `looked_at`
+//!    (2); a look sets `looked_at` (3) and then reads the frames (4). With a fence between the two accesses on both
+//!    sides, either (4) sees (1) or (2) sees (3). A look resets `looked_at` last (5): if (2) sees (5), the look is over
 //!    (`tests/loom`).
-//! 2. Every frame that is shown, or reachable from one that is, is in a call of [`Exposed::during`] that has not
-//!    returned, and so is every frame in the list. Links between frames change only under the lock, or before a frame
-//!    is shown.
+//! 2. Every frame that is shown or is reachable from a shown frame belongs to a call of [`Exposed::during`] that has
+//!    not returned. The same holds for every frame in the list. Links between frames change only under the lock, or
+//!    before a frame is shown.
 
 use super::atomic::{AtomicBool, AtomicPtr, Mutex, Ordering, heavy_fence, light_fence};
 use super::owned::OwnedTask;
@@ -31,7 +32,7 @@ pub(crate) struct Exposed<K: Kind> {
     /// The innermost frame.
     shown: AtomicPtr<Frame<K>>,
     looked_at: AtomicBool,
-    /// The innermost frame, if its body waits.
+    /// The innermost frame if its body waits, and otherwise null.
     waiting: AtomicPtr<Frame<K>>,
     /// Held during a look.
     left: Mutex<FxHashMap<usize, Left<K>>>,
@@ -40,7 +41,7 @@ pub(crate) struct Exposed<K: Kind> {
 /// A task whose body has begun.
 struct Frame<K: Kind> {
     task: *const Task<K>,
-    /// The call in which the body waits.
+    /// The call site at which the body waits; null while the body runs.
     waits_at: AtomicPtr<Location<'static>>,
     below: Cell<*mut Frame<K>>,
 }
@@ -48,10 +49,10 @@ struct Frame<K: Kind> {
 /// The innermost frame of a stack, or null.
 struct Left<K: Kind>(*mut Frame<K>);
 
-// SAFETY: frames of stacks that were left are only read, including by other threads (invariant 2).
+// SAFETY: other threads only read the frames of a stack that was left, and these frames are alive (invariant 2).
 unsafe impl<K: Kind> Send for Left<K> {}
 
-/// The frames of a stack that can be left, while it is left.
+/// The frames of a separate stack while its thread has left it.
 pub(crate) struct Apart<K: Kind>(Left<K>);
 
 impl<K: Kind> Default for Apart<K> {
@@ -68,8 +69,8 @@ impl<K: Kind> Default for Exposed<K> {
 }
 
 impl<K: Kind> Exposed<K> {
-    /// Calls `run` with the task's body; other threads can see the task meanwhile. Only one thread at a time may call
-    /// this.
+    /// Calls `run` with the task's body. Other threads can see the task during the call. Only one thread at a time may
+    /// call this.
     #[inline(always)] // on the path of every task
     pub(crate) fn during<R>(&self, task: &OwnedTask<K>, run: impl FnOnce(&K::Body) -> R) -> R {
         let below = Cell::new(self.shown.load(Ordering::Relaxed));
@@ -79,11 +80,11 @@ impl<K: Kind> Exposed<K> {
         run(task.body())
     }
 
-    /// Records where the body of this task waits, or that it runs again. Must be called by the thread that runs the
-    /// task; has no effect unless the task is the innermost one.
+    /// Records the call site at which this task's body waits, or that the body runs again. Must be called by the thread
+    /// that runs the task. Has no effect unless the task is the innermost one.
     pub(crate) fn waits(&self, task: &OwnedTask<K>, at: Option<&'static Location<'static>>) {
         let shown = self.shown.load(Ordering::Relaxed);
-        // SAFETY: the frame is alive (invariant 2), and only this thread removes it.
+        // SAFETY: the frame is alive (invariant 2), and only this thread can remove it.
         let frame = unsafe { shown.as_ref() };
         if let Some(frame) = frame.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task))) {
             let at = at.map_or(ptr::null_mut(), |at| ptr::from_ref(at).cast_mut());
@@ -92,22 +93,22 @@ impl<K: Kind> Exposed<K> {
         }
     }
 
-    /// Notes that the innermost frame will be, or is, this one; it may wait.
+    /// Updates `waiting` for this frame, which is or is about to become the innermost frame.
     fn note_wait(&self, frame: *mut Frame<K>) {
-        // SAFETY: the frame is alive (invariant 2), and only this thread removes it.
+        // SAFETY: the frame is alive (invariant 2), and only this thread can remove it.
         let waits = unsafe { frame.as_ref() }.is_some_and(|frame| !frame.waits_at.load(Ordering::Relaxed).is_null());
         self.waiting.store(if waits { frame } else { ptr::null_mut() }, Ordering::Relaxed);
     }
 
-    /// Whether the thread seems to be computing a body, at some moment close to this one. It reads two words and keeps
-    /// nothing from ending.
+    /// Whether the thread seems to be running a body at about this moment. Reads only two words and does not prevent
+    /// any task from ending.
     pub(crate) fn seems_busy(&self) -> bool {
         let shown = self.shown.load(Ordering::Relaxed);
         !shown.is_null() && shown != self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Calls `code`, which continues on a separate stack that was left with these frames, or begins there without any.
-    /// Must be called by the thread that runs the tasks.
+    /// Calls `code`, which resumes a separate stack that was left with these frames, or starts on the stack without
+    /// frames. Must be called by the thread that runs the tasks.
     pub(crate) fn apart<R>(&self, frames: &mut Apart<K>, code: impl FnOnce() -> R) -> R {
         let base = self.shown.load(Ordering::Relaxed);
         self.put_on(base, std::mem::take(frames));
@@ -121,7 +122,8 @@ impl<K: Kind> Exposed<K> {
             return;
         }
         let mut left = self.left.lock().unwrap_or_else(|e| e.into_inner());
-        // SAFETY: the frames are alive (invariant 2), and other threads only read them, under the lock.
+        // SAFETY: the frames are alive (invariant 2). Other threads only read them, and only under the lock, which is
+        // held here.
         unsafe { Self::link(top, ptr::null_mut(), base) };
         self.shown.store(top, Ordering::Release);
         left.remove(&top.addr());
@@ -144,10 +146,11 @@ impl<K: Kind> Exposed<K> {
     /// Relinks the frame that is above `before` to be above `after` instead.
     ///
     /// # Safety
-    /// The frames from `top` on are alive, no look takes place, and one of them is above `before`.
+    /// The frames from `top` down are alive, one of them is directly above `before`, and no look takes place.
     unsafe fn link(top: *mut Frame<K>, before: *mut Frame<K>, after: *mut Frame<K>) {
         let mut frame = top;
-        // SAFETY: the caller guarantees that some frame is above `before`, and that the frames up to it are alive.
+        // SAFETY: the caller guarantees that some frame is directly above `before`, and that all frames down to it are
+        // alive.
         unsafe {
             while (*frame).below.get() != before {
                 frame = (*frame).below.get();
@@ -161,9 +164,9 @@ impl<K: Kind> Exposed<K> {
         !self.shown.load(Ordering::Relaxed).is_null()
     }
 
-    /// Calls `see` with each task that is shown, its body, the call in which the body waits, if it does, and whether it
-    /// is the topmost task of its stack; the next task is then the one below. Meanwhile the thread may have to wait
-    /// before it can let go of these tasks.
+    /// Calls `see` with each task that is shown, its body, the call site at which the body waits (if it waits), and
+    /// whether the task is the topmost one of its stack. The tasks of a stack are visited from top to bottom. During
+    /// the look, the thread may have to wait before it can hide these tasks.
     ///
     /// # Safety
     /// `see` reads only those parts of the body that do not change while the body runs.
@@ -177,11 +180,11 @@ impl<K: Kind> Exposed<K> {
         let shown = self.shown.load(Ordering::Acquire);
         for top in std::iter::once(shown).chain(left.values().map(|left| left.0)) {
             let mut next = top;
-            // SAFETY: a frame that is seen here stays until the lock is released (the invariants).
+            // SAFETY: a frame that is seen here stays alive until the lock is released (invariants 1 and 2).
             while let Some(frame) = unsafe { next.as_ref() } {
-                // SAFETY: the same holds for its task and the body, of which the task's thread has only shared
-                // references meanwhile; the caller guarantees that the reads are allowed. A `Location` of the program
-                // lives forever.
+                // SAFETY: the frame's task and body stay alive as well, and the task's thread has only shared
+                // references to the body in the meantime. The caller guarantees that `see` reads only what may be read.
+                // A `Location` is `'static`.
                 let (task, body, waits_at) = unsafe {
                     let task = &*frame.task;
                     (task, task.body_address().as_ref(), frame.waits_at.load(Ordering::Acquire).as_ref())
@@ -195,7 +198,7 @@ impl<K: Kind> Exposed<K> {
 
     /// Calls `see` with each task that is shown, like [`Self::look`].
     pub(crate) fn tasks(&self, mut see: impl FnMut(&Task<K>)) {
-        // SAFETY: nothing of the bodies is read.
+        // SAFETY: `see` gets no body, so nothing of the bodies is read.
         unsafe { self.look(|task, _, _, _| see(task)) }
     }
 
@@ -214,7 +217,7 @@ impl<K: Kind> Exposed<K> {
     }
 }
 
-/// Hides the task again when its body ends, by return or by panic.
+/// Hides the task when its body returns or panics.
 struct Shown<'a, K: Kind> {
     exposed: &'a Exposed<K>,
     frame: &'a Frame<K>,

@@ -1,15 +1,16 @@
 //! Code on a separate stack, which its thread can leave in the middle and resume later.
 //!
-//! A body that waits suspends itself, not its thread. Code that runs meanwhile may itself have to wait for something
-//! that needs the body again, so it must not run on top of the body. `corosensei` switches between the stacks; this
-//! file defines the rules for when and where.
+//! A body that waits suspends itself, not its thread. Code that the thread runs in the meantime may itself have to wait
+//! for something that requires the body to continue, so this code must not run on top of the body. `corosensei`
+//! switches between stacks; this module defines when and where a switch is allowed.
 //!
 //! A fiber never moves to another thread, because bodies may hold values that are not `Send`. Nothing is queued here.
 //!
 //! Invariants:
 //! 1. [`CURRENT`] names the yielder of the fiber whose code this thread is running, or is null. [`Fiber::resume`]
-//!    maintains it, however the code leaves. A yielder is in its fiber's first frame, so it lives as long as the code.
-//! 2. A fiber that is dropped in the middle of its code is leaked: unwinding it would run code of the user.
+//!    maintains it, no matter how the code leaves the fiber. A yielder is in its fiber's first frame, so it lives as
+//!    long as the code.
+//! 2. A fiber that is dropped in the middle of its code is leaked, because unwinding it would run user code.
 
 use super::stacks::{Mapped, headroom};
 use corosensei::stack::DefaultStack;
@@ -32,11 +33,11 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Creates a stack of this size. Only the part that is reached uses physical memory.
+    /// Creates a stack of this size. Only the part that is actually used takes physical memory.
     ///
     /// # Errors
-    /// If the process already has the maximum number of stacks, if the system does not map the addresses, or if too few
-    /// would be left for other memory.
+    /// Returns an error if the process already has the maximum number of stacks, if the system does not map the
+    /// addresses, or if too few addresses would be left for other memory.
     pub(crate) fn new(bytes: usize) -> std::io::Result<Self> {
         let counted = Mapped::new()?;
         let memory = DefaultStack::new(bytes)?;
@@ -51,7 +52,7 @@ impl Stack {
 /// Code on a separate stack.
 pub(crate) struct Fiber {
     coroutine: ManuallyDrop<Coroutine<(), (), (), DefaultStack>>,
-    /// The count of the stack, which is leaked with the coroutine.
+    /// The stack's entry in the count of stacks, which is leaked along with the coroutine.
     counted: ManuallyDrop<Mapped>,
     /// Set when the code starts.
     yielder: Rc<Cell<*const Own>>,
@@ -71,8 +72,8 @@ impl Fiber {
         Self { coroutine: ManuallyDrop::new(coroutine), counted: ManuallyDrop::new(counted), yielder }
     }
 
-    /// Runs the code from its beginning, or from the point where it has suspended itself, until it ends or suspends
-    /// itself again. Returns whether it has ended. A panic of the code continues in the caller.
+    /// Runs the code from its beginning, or from the point where it suspended itself, until it ends or suspends itself
+    /// again. Returns whether the code has ended. A panic of the code propagates to the caller.
     pub(crate) fn resume(&mut self) -> bool {
         let _back = Back(CURRENT.replace(self.yielder.get()));
         matches!(self.coroutine.resume(()), CoroutineResult::Return(()))
@@ -87,7 +88,7 @@ impl Fiber {
         // forgotten below.
         let (coroutine, counted) =
             unsafe { (ManuallyDrop::take(&mut self.coroutine), ManuallyDrop::take(&mut self.counted)) };
-        // SAFETY: the fiber is consumed, and its last field is dropped here, once.
+        // SAFETY: the fiber is consumed, so its remaining field is dropped exactly once, here.
         unsafe { std::ptr::drop_in_place(&raw mut self.yielder) };
         std::mem::forget(self);
         Some(Stack { memory: coroutine.into_stack(), counted })
@@ -97,7 +98,7 @@ impl Fiber {
 impl Drop for Fiber {
     fn drop(&mut self) {
         if self.coroutine.done() {
-            // SAFETY: both are dropped here, once.
+            // SAFETY: both fields are dropped exactly once, here.
             unsafe {
                 ManuallyDrop::drop(&mut self.coroutine);
                 ManuallyDrop::drop(&mut self.counted);
@@ -124,11 +125,11 @@ fn is_on_fiber() -> bool {
 /// Leaves the fiber that is running this code: [`Fiber::resume`] returns, and the next `resume` continues here.
 ///
 /// # Panics
-/// If this code does not run in a fiber.
+/// Panics if this code does not run in a fiber.
 pub(crate) fn suspend() {
     let current = CURRENT.get();
     assert!(!current.is_null(), "only a fiber can be suspended");
-    // SAFETY: this is the yielder of the running fiber, and lives as long as the fiber's code (invariant 1).
+    // SAFETY: this is the running fiber's yielder, which lives as long as the fiber's code (invariant 1).
     unsafe { (*current).suspend(()) }
 }
 

@@ -1,17 +1,17 @@
 //! The edges and countdowns of a fixed graph, stored contiguously.
 //!
 //! While tasks are submitted one by one, an edge is stored in its successor's block, and so is the successor's
-//! countdown: the thread that ends a task goes from block to block, and touches two cache lines of each. Once the edges
-//! no longer change, each task's list is laid out in one piece, and so are all countdowns. For a graph whose blocks
-//! exceed the caches, the edges and countdowns still fit.
+//! countdown. So a thread that ends a task goes from block to block and touches two cache lines of each. Once the edges
+//! no longer change, each task's list can be laid out contiguously, and so can all countdowns. Then the edges and
+//! countdowns fit in the caches even if the graph's blocks do not.
 //!
 //! This module never runs, owns or frees a task.
 //!
 //! Invariants:
 //! 1. From [`FixedEdges::new`] to [`FixedEdges::take_back`], the lists of these tasks consist of edges that are stored
 //!    here, whose links lead to places; in between no thread pushes an edge or closes a list.
-//! 2. A countdown that reaches zero is reset before its task is taken up. So between two rounds every countdown has its
-//!    initial value.
+//! 2. A countdown that reaches zero is reset before its task is taken up, so every countdown has its initial value
+//!    between two rounds.
 
 use super::atomic::{AtomicU32, Ordering};
 use super::edges::Link;
@@ -22,9 +22,9 @@ use std::ptr::NonNull;
 /// A task as its predecessors see it.
 pub(super) struct Place<K: Kind> {
     task: NonNull<Task<K>>,
-    /// The number of its predecessors that have not ended in this round.
+    /// Number of predecessors that have not ended in this round.
     blockers: AtomicU32,
-    /// The number of its predecessors.
+    /// Total number of predecessors.
     linked: u32,
 }
 
@@ -33,8 +33,8 @@ impl<K: Kind> Place<K> {
         self.task
     }
 
-    /// Notes that one of the task's predecessors has ended. Returns whether it was the last, in which case the caller
-    /// takes up the ownership.
+    /// Counts the end of one of the task's predecessors. Returns true if it was the last predecessor, in which case the
+    /// caller takes up the task's ownership.
     #[inline]
     pub(super) fn count_down(&self) -> bool {
         if self.linked == 1 {
@@ -48,26 +48,26 @@ impl<K: Kind> Place<K> {
     }
 }
 
-/// The edges and countdowns; see the module.
+/// The edges and countdowns; see the module documentation.
 pub(super) struct FixedEdges<K: Kind> {
-    /// Both are made by `Box::into_raw`. They are not boxes, which must not be moved while other threads read their
-    /// contents.
+    /// Both slices are created by `Box::into_raw`. They are not stored as boxes, because boxes must not be moved while
+    /// other threads read their contents.
     places: NonNull<[Place<K>]>,
     edges: NonNull<[Edge<Link<K>>]>,
 }
 
 impl<K: Kind> FixedEdges<K> {
-    /// Lays out the edges between these tasks. None of them has an edge to another task.
+    /// Lays out the edges between these tasks. None of the tasks may have an edge to any other task.
     ///
     /// # Safety
-    /// All of the tasks live, each is in the list once, and the caller has them exclusively until this returns,
-    /// including their stamps. The edges in their blocks are not used afterwards.
+    /// All of the tasks are alive, each is in the list once, and the caller has exclusive access to them, including
+    /// their stamps, until this returns. The edges in their blocks are not used afterwards.
     pub(super) unsafe fn new(tasks: &[NonNull<Task<K>>]) -> Self {
         let place = |(number, task): (u64, &NonNull<Task<K>>)| {
-            // SAFETY: the task lives, and the caller has it exclusively.
+            // SAFETY: the task is alive, and the caller has exclusive access to it.
             let header = unsafe { task.as_ref() };
             header.set_stamp(number); // so that its predecessors find its place below
-            // SAFETY: the task lives, and the caller has it exclusively.
+            // SAFETY: the task is alive, and the caller has exclusive access to it.
             let linked = header.linked.with(|linked| unsafe { *linked });
             Place { task: *task, blockers: AtomicU32::new(linked), linked }
         };
@@ -75,8 +75,8 @@ impl<K: Kind> FixedEdges<K> {
         let places = NonNull::from(Box::leak(places));
         let (mut edges, mut ends) = (Vec::new(), Vec::with_capacity(tasks.len()));
         for task in tasks {
-            // SAFETY: the caller has the task exclusively, so the list is not closed, and its edges are in the blocks
-            // of live tasks.
+            // SAFETY: the caller has exclusive access to the task, so the list is not closed, and its edges are in the
+            // blocks of live tasks.
             unsafe {
                 task.as_ref().successors.look(|link| {
                     let (successor, flow) = link.open();
@@ -90,8 +90,8 @@ impl<K: Kind> FixedEdges<K> {
         let mut start = 0;
         for (task, end) in tasks.iter().zip(ends) {
             let first = edges.cast::<Edge<Link<K>>>();
-            // SAFETY: the run is within the slice, which does not move, and is in no other list. The edges in the
-            // blocks are in no list any more, and are not used.
+            // SAFETY: the run of edges is within the slice, which does not move, and is in no other list. The edges in
+            // the blocks are no longer in any list and are not used.
             unsafe {
                 let run = NonNull::slice_from_raw_parts(first.add(start), end - start);
                 task.as_ref().successors.replace(run);
@@ -104,9 +104,10 @@ impl<K: Kind> FixedEdges<K> {
     /// Leaves these tasks without successors.
     ///
     /// # Safety
-    /// They are the tasks that this was made from, and no round is under way.
+    /// `tasks` are the tasks from which this was created, and no round is under way.
     pub(super) unsafe fn take_back(self, tasks: &[NonNull<Task<K>>]) {
-        // SAFETY: the tasks live, no thread walks a list, and the leaked memory is put back into its boxes once.
+        // SAFETY: the tasks are alive, no thread walks a list because no round is under way, and each raw slice is
+        // turned back into a box exactly once.
         unsafe {
             for task in tasks {
                 task.as_ref().successors.replace(NonNull::slice_from_raw_parts(NonNull::dangling(), 0));

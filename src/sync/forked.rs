@@ -1,16 +1,19 @@
 //! Detection of `fork`: a child process has one thread, the one that called `fork`, and a copy of everything else.
 //!
-//! A runtime in a child has no threads. Locks that another thread held at the moment of the fork stay locked forever.
-//! So each runtime registers to be notified ([`tell_in_child`]), and rejects everything from then on. Parts that cannot
-//! ask their runtime compare a number of forks instead ([`Birth`]). The number changes in the child only.
+//! In a child process, a runtime has no threads, and locks that other threads held at the moment of the fork stay
+//! locked forever. So each runtime registers to be notified of forks ([`tell_in_child`]) and rejects every operation in
+//! the child. Parts without access to their runtime compare fork counts instead ([`Birth`]); the count changes only in
+//! the child.
 //!
-//! State that all runtimes of a process share must stay usable, as the child may build its own runtimes. Therefore
-//! `fork` waits until no thread holds such a lock: it takes them itself, and releases them in both processes.
+//! State that all runtimes of a process share must stay usable, because the child may build its own runtimes. Therefore
+//! `fork` first acquires the locks of this state, which waits until no other thread holds them, and then releases them
+//! in both processes.
 //!
-//! `vfork`, `posix_spawn` and a bare `clone` call none of this: the processes that these start have to call `exec`.
+//! `vfork`, `posix_spawn` and a bare `clone` bypass all of this, so processes started by them have to call `exec`.
 //!
 //! Invariants:
-//! 1. At the moment of a fork the forking thread holds every lock that runtimes share, or no other thread has one.
+//! 1. At the moment of a fork, the forking thread holds every lock that runtimes share, or no other thread holds any of
+//!    them.
 //! 2. A child is notified of the fork before its `fork` returns.
 
 use super::lock::{Lock, LockGuard};
@@ -23,23 +26,23 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 /// The number of forks between the program's first process and this one.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 static MEMBERS: Lock<Members> = Lock::new(Members { handles_forks: false, all: Vec::new() });
-/// Held by a thread that uses anything that all runtimes of the process share.
+/// Held by a thread while it uses any state that all runtimes of the process share.
 static SHARED: Mutex<()> = Mutex::new(());
 
 /// A part of a runtime that has to know when it is in a child process.
 pub(crate) trait InChild: Send + Sync {
-    /// Notifies this part that it is in a child of the process that created it. Called before `fork` returns, while
-    /// there is no other thread in the child.
+    /// Notifies this part that it is now in a child of the process that created it. Called before `fork` returns, while
+    /// the child has no other threads.
     fn is_in_child(&self);
 }
 
 struct Members {
-    /// Whether the system calls the handlers below.
+    /// Whether the handlers below are installed.
     handles_forks: bool,
     all: Vec<Weak<dyn InChild>>,
 }
 
-/// The process in which something was made.
+/// Identifies the process in which an object was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Birth(u64);
 
@@ -57,7 +60,7 @@ impl Birth {
     }
 }
 
-/// Registers `member` to be notified in every child that is forked from now on. It is never dropped in a child.
+/// Registers `member` to be notified in every child that is forked from now on. `member` is never dropped in a child.
 pub(crate) fn tell_in_child(member: Weak<dyn InChild>) {
     let mut members = MEMBERS.lock();
     if !members.handles_forks {
@@ -84,7 +87,7 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Runs before the fork. A thread that is ending has no storage for guards, and takes no lock.
+/// Runs before the fork. A thread that is ending has no storage for guards, so it takes no locks.
 extern "C" fn before() {
     let _ = HELD.try_with(|held| {
         let shared = share();
@@ -110,10 +113,11 @@ extern "C" fn in_child() {
 
 #[cfg(unix)]
 mod system {
-    /// Makes the system call the handlers at each fork from now on.
+    /// Installs the handlers, which the system then calls at each fork.
     pub(super) fn handle_forks() {
-        // SAFETY: the handlers are functions of this library, and the system forgets them when it is unloaded. They use
-        // locks and memory of this library and allocate, which is allowed: allocators are usable in these handlers.
+        // SAFETY: the handlers are functions of this library, and the system unregisters them when the library is
+        // unloaded. They use this library's locks and memory and allocate memory, which is allowed because allocators
+        // are usable in these handlers.
         let failed =
             unsafe { libc::pthread_atfork(Some(super::before), Some(super::in_parent), Some(super::in_child)) };
         if failed != 0 {

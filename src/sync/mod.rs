@@ -1,18 +1,18 @@
 //! The lock-free core: task blocks, successor lists, sleeping and waking of idle threads, and the one short lock.
 //!
-//! Every task pays for this part, so it is written by hand and kept small: a task is one block of pooled memory, an
-//! edge of the dependence graph is two words inside the *successor's* block ([`Successors`] links them without a lock),
-//! and becoming ready is one countdown. Nothing here knows about data, accesses or units: the dependence layer gives a
-//! task its meaning by implementing [`Kind`].
+//! Every task pays for this layer, so it is written by hand and kept small: a task is one block of pooled memory, an
+//! edge of the dependence graph is two words inside the *successor's* block ([`Successors`] links edges without a
+//! lock), and a task becomes ready through a single countdown. This layer knows nothing about data, accesses or units;
+//! the dependence layer gives tasks their meaning by implementing [`Kind`].
 //!
 //! Rules that hold across the files in this folder:
-//! 1. An edge is linked into its predecessor's list only before that list is closed; closing happens once.
-//! 2. Owning a [`Submitting`] or an [`OwnedTask`] is evidence of exclusive access to the task's body. At most one of
-//!    them exists per task at any time. While a task is blocked none exists, and the thread that counts its last
-//!    blocker down takes up the ownership.
-//! 3. A list is closed and walked by one thread, which reads an edge's link before it counts the successor down: the
-//!    successor may run immediately afterwards, and its block may be reused. Other threads look at the list only while
-//!    it cannot be closed ([`Suspended`], [`Walk`]).
+//! 1. An edge is linked into its predecessor's list only before that list is closed, and a list is closed only once.
+//! 2. Owning a [`Submitting`] or an [`OwnedTask`] proves exclusive access to the task's body. At most one of them
+//!    exists per task at any time. While a task is blocked, neither exists, and the thread that counts down the task's
+//!    last blocker takes up the ownership.
+//! 3. A list is closed and walked by a single thread, which reads an edge's link before it counts the successor down,
+//!    because the successor may run immediately afterwards and its block may be reused. Other threads look at the list
+//!    only while it cannot be closed ([`Suspended`], [`Walk`]).
 
 #![allow(unsafe_code)] // the lock-free core; every use states its reason
 

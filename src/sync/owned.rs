@@ -35,7 +35,8 @@ impl<K: Kind> Drop for OwnedTask<K> {
     /// Drops the body. The owner must not be dropped under a lock.
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this is the only owner (rule 2), and it goes; each is dropped once, here.
+        // SAFETY: this is the only owner (rule 2), and it is being dropped, so both the body and the reference are
+        // dropped exactly once, here.
         unsafe {
             self.0.drop_body();
             ManuallyDrop::drop(&mut self.0);
@@ -55,15 +56,15 @@ impl<K: Kind> OwnedTask<K> {
         self.0.tail()
     }
 
-    /// Takes up the ownership, and with it the run reference.
+    /// Takes up the ownership of a task, including its run reference.
     #[inline]
     pub(super) fn of(task: NonNull<Task<K>>) -> Self {
         Self(ManuallyDrop::new(TaskRef(task)), PhantomData)
     }
 
-    /// Whether several tasks wait for this one so far.
+    /// Whether two or more tasks currently wait for this one.
     pub(crate) fn forks(&self) -> bool {
-        // SAFETY: only the owner closes the list, and the owner is the caller.
+        // SAFETY: only the owner closes the list, and the caller is the owner.
         unsafe { self.successors.has_several() }
     }
 
@@ -72,11 +73,12 @@ impl<K: Kind> OwnedTask<K> {
         TaskRef::clone(&self.0)
     }
 
-    /// Returns the body. Everything that changes in it while it runs is in cells; exclusive ownership keeps two threads
-    /// from running it.
+    /// Returns the body. All state that changes while the body runs is in cells, and exclusive ownership prevents two
+    /// threads from running it.
     #[inline]
     pub(crate) fn body(&self) -> &K::Body {
-        // SAFETY: this is the only owner (rule 2), and it is not `Sync`; no unique reference is made meanwhile.
+        // SAFETY: this is the only owner (rule 2), and it is not `Sync`, so no other thread uses the body. No unique
+        // reference to the body is created in the meantime.
         unsafe { self.0.body.as_ref() }
     }
 
@@ -93,16 +95,16 @@ impl<K: Kind> OwnedTask<K> {
         self.0.owned.with(|owned| unsafe { &**owned })
     }
 
-    /// Returns the owner's part for modification.
+    /// Returns a mutable reference to the owner's part.
     #[inline]
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
-        // SAFETY: this is the only owner (rule 2), borrowed mutably.
+        // SAFETY: this is the only owner (rule 2), and it is borrowed mutably, so the reference is unique.
         self.0.owned.with_mut(|owned| unsafe { &mut **owned })
     }
 
     /// Releases the successors: passes every successor that no longer waits for any task to `ready`, the last submitted
-    /// first. From here on no task waits for this one. Must be called at most once; [`finish`](Self::finish) calls it
-    /// as well.
+    /// first. From then on, no task waits for this one. Must be called at most once before [`finish`](Self::finish),
+    /// which also releases the successors.
     ///
     /// If this task is poisoned, successors that use a value it wrote are poisoned with the same cause.
     #[inline(always)] // on the path of every task
@@ -110,9 +112,9 @@ impl<K: Kind> OwnedTask<K> {
         let poison = self.poison();
         self.successors.close(|link| {
             let (successor, flow) = link.open();
-            // SAFETY: its run reference keeps a blocked task alive, and it is still blocked, as it has not been counted
-            // down here yet.
-            let task = unsafe { successor.as_ref() }; // not used after the count-down
+            // SAFETY: a blocked task is kept alive by its run reference, and the successor is still blocked, because it
+            // has not been counted down here yet.
+            let task = unsafe { successor.as_ref() }; // must not be used after the countdown
             if flow == Flow::Value
                 && let Some(cause) = &poison
             {
@@ -125,23 +127,24 @@ impl<K: Kind> OwnedTask<K> {
     }
 
     /// Ends the task like [`finish`](Self::finish), but a successor may have to wait for another task instead. `next`
-    /// returns that task and the [`Flow`] of the new edge. If that task has finished meanwhile, its poison is passed on
-    /// and `next` is called again; when `next` returns `None`, the successor is counted down. `next` gets the successor
-    /// and its body, and reads only those parts of the body that do not change.
+    /// returns that task and the [`Flow`] of the new edge. If that task has finished in the meantime, its poison is
+    /// passed on and `next` is called again; when `next` returns `None`, the successor is counted down. `next` gets the
+    /// successor and its body, and must read only those parts of the body that do not change.
     pub(crate) fn finish_into(
         self,
         mut next: impl FnMut(&Task<K>, &K::Body) -> Option<(TaskRef<K>, Flow)>,
         mut ready: impl FnMut(OwnedTask<K>),
     ) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run.
+        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run,
+        // so the body is dropped exactly once.
         unsafe { this.0.drop_body() };
         let poison = this.poison();
         this.successors.close_with(|edge, link| {
             let (successor, flow) = link.open();
-            // SAFETY: its run reference keeps a blocked task alive, and it is still blocked, as it has not been counted
-            // down here yet. Its only possible owner is its submitter, which makes no unique reference to its body
-            // either.
+            // SAFETY: a blocked task is kept alive by its run reference, and the successor is still blocked, because it
+            // has not been counted down here yet. Its only possible owner is its submitter, which does not create a
+            // unique reference to the body either.
             let (task, body) = unsafe { (successor.as_ref(), successor.as_ref().body.as_ref()) };
             if flow == Flow::Value
                 && let Some(cause) = &poison
@@ -149,8 +152,8 @@ impl<K: Kind> OwnedTask<K> {
                 task.set_poison(cause.clone());
             }
             while let Some((in_its_place, flow)) = next(task, body) {
-                // SAFETY: the edge is in no list. It stays where it is until the next list that contains it has been
-                // walked: that walk counts the successor down instead of this one.
+                // SAFETY: the edge is in no list. It does not move until the next list that contains it has been
+                // walked, because that walk, rather than this one, counts the successor down.
                 let pushed = unsafe {
                     edge.write(Edge::new(Link::new(successor, flow)));
                     in_its_place.successors.push(edge)
@@ -174,7 +177,8 @@ impl<K: Kind> OwnedTask<K> {
     #[inline(always)] // on the path of every task
     pub(crate) fn finish(self, ready: impl FnMut(OwnedTask<K>)) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run.
+        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run,
+        // so the body is dropped exactly once.
         unsafe { this.0.drop_body() };
         this.release(ready);
         drop(TaskRef(this.0.0));

@@ -1,9 +1,9 @@
 //! Memory for task blocks: size classes, a cache per thread, and batches that move between threads.
 //!
-//! Tasks are created on one thread and freed on another, millions of times; with a general allocator both threads would
-//! meet at a lock for each task. Here a thread keeps freed blocks for itself, and only full batches change hands
-//! ([`super::batch`]). Blocks are never returned to the system: the pool keeps the size of the program's peak of
-//! pending tasks.
+//! Millions of tasks are created on one thread and freed on another; with a general-purpose allocator, both threads
+//! would contend for a lock for each task. In this pool, each thread keeps the blocks that it frees, and only full
+//! batches move between threads ([`super::batch`]). Blocks are never returned to the system, so the pool stays as large
+//! as the program's peak number of pending tasks requires.
 //!
 //! Blocks that are larger than the largest class, or aligned to more than [`ALIGN`], are allocated individually.
 //!
@@ -16,14 +16,15 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::MutexGuard;
 
-/// Alignment of every block, and the step between size classes: one cache line.
+/// Alignment of every block, and the step between size classes, which is one cache line.
 pub(super) const ALIGN: usize = 64;
-/// The number of size classes: up to two kilobytes and a task's tail. A task with eleven accesses to whole arrays takes
-/// more than one kilobyte.
+/// The number of size classes, which cover up to two kilobytes plus a task's tail. For comparison, a task with eleven
+/// accesses to whole arrays takes more than one kilobyte.
 const CLASSES: usize = 35;
-/// The number of blocks that change hands at once.
+/// The number of blocks that move between threads at once.
 const BATCH: usize = 64;
-/// The class of blocks that are too large for the pool or aligned to more; they are allocated individually.
+/// The class of blocks that are too large or too strongly aligned for the pool. These blocks are allocated
+/// individually.
 const ALONE: usize = CLASSES;
 
 static SHARED: [Batches; CLASSES] = [const { Batches { full: Mutex::new(Vec::new()) } }; CLASSES];
@@ -41,7 +42,7 @@ thread_local! {
     static CACHES: RefCell<Caches> = const { RefCell::new(Caches([const { Cache::new() }; CLASSES])) };
 }
 
-/// Takes all locks of the pool, for the duration of a fork.
+/// Takes all of the pool's locks for the duration of a fork.
 pub(super) fn hold() -> impl IntoIterator<Item = MutexGuard<'static, Vec<List>>> {
     SHARED.each_ref().map(|shared| shared.full.lock().unwrap_or_else(|e| e.into_inner()))
 }
@@ -52,13 +53,13 @@ pub(super) const fn class_of(layout: Layout) -> usize {
     if layout.align() > ALIGN || lines > CLASSES { ALONE } else { lines.saturating_sub(1) }
 }
 
-/// The layout of `blocks` consecutive blocks of a class.
+/// Returns the layout of `blocks` consecutive blocks of a class.
 fn layout(class: usize, blocks: usize) -> Layout {
     Layout::from_size_align((class + 1) * ALIGN * blocks, ALIGN).expect("a batch of the largest class is small")
 }
 
 /// Allocates a block with at least this layout, which belongs to `class`. The memory is uninitialized.
-#[inline(always)] // the class is a constant at each call, so little code is left
+#[inline(always)] // the class is a constant at each call site, so little code remains
 pub(super) fn allocate(wanted: Layout, class: usize) -> NonNull<u8> {
     debug_assert_eq!(class, class_of(wanted));
     if class == ALONE {
@@ -72,23 +73,24 @@ pub(super) fn allocate(wanted: Layout, class: usize) -> NonNull<u8> {
 /// Gives back a block that [`allocate`] returned.
 ///
 /// # Safety
-/// No code uses the block any more, and `class` and `layout` are the ones it was allocated with.
+/// No code uses the block any more, and the block was allocated with this `class` and `layout`.
 #[inline]
 pub(super) unsafe fn free(block: NonNull<u8>, class: usize, layout: impl FnOnce() -> Layout) {
     if class == ALONE {
-        // SAFETY: allocated individually with this very layout.
+        // SAFETY: the block was allocated individually, with exactly this layout.
         unsafe { dealloc(block.as_ptr(), layout()) };
         return;
     }
-    // SAFETY: the block is not used any more, and belongs to this class.
+    // SAFETY: the caller guarantees that the block is not used any more, and that it belongs to this class.
     let cached = CACHES.try_with(|caches| unsafe { caches.borrow_mut().0[class].put(block, &SHARED[class]) });
     if cached.is_err() {
-        // SAFETY: the block is not used any more; the thread is ending and its caches are gone.
+        // SAFETY: the block is not used any more. It is in no cache, because the thread is ending and its caches are
+        // gone.
         unsafe { SHARED[class].put_alone(block) };
     }
 }
 
-/// A batch of new blocks.
+/// Allocates a batch of new blocks.
 #[cold]
 fn fresh(class: usize) -> List {
     let bytes = (class + 1) * ALIGN;

@@ -1,5 +1,5 @@
-//! A box in pooled memory, for data that some tasks have in addition to their block. Like the block, it is created on
-//! one thread and dropped on another ([`super::pool`]).
+//! A box in pooled memory, for data that some tasks have in addition to their block. Like a task's block, it is often
+//! created on one thread and dropped on another ([`super::pool`]).
 //!
 //! Invariant: the block holds a value, which only this box can reach.
 
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 /// Like [`Box`], but from the pool.
 pub(crate) struct Pooled<T>(NonNull<T>);
 
-// SAFETY: it owns the value, and nothing else has its address.
+// SAFETY: the box owns the value, and nothing else has the value's address.
 unsafe impl<T: Send> Send for Pooled<T> {}
 // SAFETY: a shared box gives shared references to the value, and nothing else.
 unsafe impl<T: Sync> Sync for Pooled<T> {}
@@ -26,7 +26,7 @@ impl<T> Pooled<T> {
     pub(crate) fn new(value: T) -> Self {
         const { assert!(size_of::<T>() > 0, "a zero-sized value needs no box") };
         let block = pool::allocate(Self::LAYOUT, Self::CLASS).cast::<T>();
-        // SAFETY: the block is new, large enough and aligned.
+        // SAFETY: the block was just allocated, so nothing else uses it, and it is large enough and aligned.
         unsafe { block.write(value) };
         Self(block)
     }
@@ -40,13 +40,13 @@ impl<T> Drop for Pooled<T> {
 
         impl<T> Drop for Free<T> {
             fn drop(&mut self) {
-                // SAFETY: allocated with this class and layout, and the value is gone.
+                // SAFETY: the block was allocated with this class and layout, and the value has been dropped.
                 unsafe { pool::free(self.0.cast(), Pooled::<T>::CLASS, || Pooled::<T>::LAYOUT) };
             }
         }
 
         let _free = Free(self.0);
-        // SAFETY: the value is there (the invariant), and is not used afterwards.
+        // SAFETY: the block holds a value (the invariant), which is not used afterwards.
         unsafe { self.0.drop_in_place() };
     }
 }
@@ -56,7 +56,7 @@ impl<T> Deref for Pooled<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the value is there (the invariant), and borrowed for as long as the box.
+        // SAFETY: the block holds a value (the invariant), which is borrowed for as long as the box.
         unsafe { self.0.as_ref() }
     }
 }
@@ -64,7 +64,7 @@ impl<T> Deref for Pooled<T> {
 impl<T> DerefMut for Pooled<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the value is there (the invariant), and the box is borrowed uniquely.
+        // SAFETY: the block holds a value (the invariant), and the box is borrowed uniquely.
         unsafe { self.0.as_mut() }
     }
 }

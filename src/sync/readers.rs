@@ -1,14 +1,14 @@
 //! A count of the readers of a value that will be taken away, and the wake-up of the thread or future that waits for
-//! the last one.
+//! the last reader.
 //!
-//! Readers enter only before the taker waits; from then on they only leave. So the single word needs no lock: it counts
-//! the readers and records whether the taker waits. Entering and leaving are one addition each. The lock is used only
-//! by the taker, and by the last reader if the taker waits for it.
+//! Readers enter only before the taker waits; from then on they only leave. So a single word suffices without a lock:
+//! it counts the readers and records whether the taker waits. Entering and leaving cost one addition each. The lock is
+//! used only by the taker, and by the last reader if the taker waits.
 //!
 //! Invariants:
 //! 1. The taker stores its wake-up before it sets [`WAITING`], and reads the count in the same step: either it sees 0,
 //!    or the last reader sees the bit.
-//! 2. A wake-up is called under no lock: it may be code of the user.
+//! 2. No lock is held while a wake-up is called, because it may be user code.
 
 use super::atomic::{AtomicU32, Mutex, Ordering};
 
@@ -17,7 +17,7 @@ const WAITING: u32 = 1 << 31;
 /// A reader beyond this number aborts the process, as too many references do ([`super::ref_count`]).
 const MOST: u32 = WAITING / 2;
 
-/// The readers of one value; see the module. `W` wakes the waiting taker.
+/// The readers of one value; see the module documentation. `W` wakes the waiting taker.
 pub(crate) struct Readers<W> {
     state: AtomicU32,
     waiting: Mutex<Option<W>>,
@@ -34,18 +34,18 @@ impl<W> Readers<W> {
     pub(crate) fn enter(&self) {
         let before = self.state.fetch_add(1, Ordering::Relaxed);
         if before & !WAITING > MOST {
-            std::process::abort(); // a reader that is not counted would read a value that was taken away
+            std::process::abort(); // an uncounted reader could read a value that was taken away
         }
     }
 
-    /// Pretends that this number of readers exists.
+    /// Sets the count as if this many readers existed.
     #[cfg(test)]
     pub(super) fn set(&self, readers: u32) {
         self.state.store(readers, Ordering::Relaxed);
     }
 
-    /// Counts one reader out; it must not enter again. Returns the wake-up if this was the last reader and the taker
-    /// waits.
+    /// Counts one reader out. That reader must not enter again. Returns the wake-up if this was the last reader and the
+    /// taker waits.
     #[inline]
     #[must_use = "the waiting taker has to be woken"]
     pub(crate) fn leave(&self) -> Option<W> {
@@ -60,13 +60,13 @@ impl<W> Readers<W> {
         self.waiting.lock().unwrap_or_else(|error| error.into_inner()).take()
     }
 
-    /// Whether there are no readers any more. If so, everything they have done is visible.
+    /// Whether there are no readers left. If so, everything that they have done is visible.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.state.load(Ordering::Acquire) & !WAITING == 0
     }
 
-    /// Leaves a wake-up for the last reader, replacing an earlier one. Returns true if there are no readers any more.
+    /// Leaves a wake-up for the last reader, replacing any earlier wake-up. Returns true if there are no readers left.
     pub(crate) fn wait(&self, wake: W) -> bool {
         let replaced = self.waiting.lock().unwrap_or_else(|error| error.into_inner()).replace(wake);
         let gone = self.state.fetch_or(WAITING, Ordering::AcqRel) & !WAITING == 0;

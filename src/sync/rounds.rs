@@ -1,18 +1,20 @@
-//! Graphs of tasks that run repeatedly: blocks, bodies and edges stay from one round to the next.
+//! Task graphs that run repeatedly: blocks, bodies and edges are kept from one round to the next.
 //!
-//! The tasks are created, linked and committed like all tasks, and then given to [`Rounds`], which lays out their edges
-//! contiguously ([`super::fixed`]). In a round, a task that has run counts its successors down and leaves its list as
-//! it is ([`OwnedTask::end_round`]). The thread that counts a task's last blocker down resets the countdown for the
-//! next round before it takes the task up. So nothing has to be reset between two rounds.
+//! The tasks are created, linked and committed like any other tasks, and then given to [`Rounds`], which lays out their
+//! edges contiguously ([`super::fixed`]). In a round, a task that has run counts its successors down but leaves its
+//! successor list unchanged ([`OwnedTask::end_round`]). The thread that counts down a task's last blocker resets the
+//! task's countdown for the next round before it takes up the task. So nothing has to be reset between two rounds.
 //!
 //! Invariants:
-//! 1. One task, the *last*, waits for all tasks that have no other successor. When it is owned, all others have ended:
-//!    the thread that counted a successor down for the last time does not touch the graph after that.
-//! 2. A round begins only when none is under way, and has ended when the last task is given back. If a task that was
-//!    handed out is never given back (because the runtime broke down), the graph counts as still running and is leaked.
+//! 1. One task, the *last* task, waits for all tasks that have no other successor. When the last task is owned, all
+//!    others have ended, and no thread touches the graph any more, because a thread does not touch the graph after it
+//!    has counted down the last of a task's successors.
+//! 2. A round begins only when no other round is under way, and it has ended when the last task is given back. If a
+//!    task that was handed out is never given back (because the runtime broke down), the graph counts as still running
+//!    and is leaked.
 //! 3. Edges and their counts do not change once the graph is closed.
-//! 4. The stamp of each task records that it is in such a graph: no other code writes it, as none of the tasks is in a
-//!    history.
+//! 4. Each task's stamp records that the task is in such a graph. No other code writes the stamp, because none of the
+//!    tasks is in a history.
 
 use super::atomic::{AtomicBool, Ordering};
 use super::edges::{EdgeStore, Link};
@@ -29,29 +31,30 @@ use std::sync::Arc;
 /// The stamp of tasks that run in rounds.
 pub(super) const IN_ROUNDS: u64 = u64::MAX;
 
-/// The number of tasks that one gatherer waits for. It is large enough that threads that end tasks concurrently seldom
-/// meet at the same gatherer.
+/// The number of tasks that one gatherer waits for. It is large enough that threads that end tasks concurrently rarely
+/// contend for the same gatherer.
 const GATHERED: usize = 32;
 
-/// The number of root tasks that one starter makes ready when it is run. They are in the cache when they run.
+/// The number of root tasks that one starter makes ready. Small enough that these tasks are still in the cache when
+/// they run.
 const STARTED: usize = 32;
 
-/// A task that a graph needs in addition to its own tasks.
+/// A helper task that a graph needs in addition to its own tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Helper {
-    /// Runs like a task, but only makes other tasks ready.
+    /// Is run like any other task, but only makes other tasks ready.
     Starter,
-    /// Waits for other tasks, and is not run.
+    /// Waits for other tasks and is never run.
     Gatherer,
-    /// The one gatherer that ends the round.
+    /// The final gatherer, which ends the round.
     Last,
 }
 
-/// A graph that runs any number of times.
+/// A graph that can run any number of times.
 pub(crate) struct Rounds<K: Kind> {
-    /// Every task; the tasks that the graph was made from come first, in their order.
+    /// All tasks. The tasks from which the graph was created come first, in their original order.
     all: Box<[NonNull<Task<K>>]>,
-    /// The tasks without predecessors.
+    /// The tasks without predecessors, with which each round begins.
     roots: Box<[NonNull<Task<K>>]>,
     last: NonNull<Task<K>>,
     /// Present until the graph is dropped.
@@ -59,18 +62,20 @@ pub(crate) struct Rounds<K: Kind> {
     under_way: AtomicBool,
 }
 
-// SAFETY: the tasks are `Send + Sync`, and their unshared parts are reached only between rounds, with `&mut`.
+// SAFETY: the tasks are `Send + Sync`, and the parts that belong to their owners are accessed only between rounds and
+// only through `&mut`, so threads cannot race for them.
 unsafe impl<K: Kind> Send for Rounds<K> {}
 // SAFETY: the same argument as for `Send`.
 unsafe impl<K: Kind> Sync for Rounds<K> {}
 
-/// Evidence that no task of a graph runs or can be run.
+/// Proof that no task of a graph is running or can be run.
 #[derive(Debug)]
 pub(crate) struct Idle<'a>(PhantomData<&'a mut ()>);
 
 impl<K: Kind> Rounds<K> {
-    /// Creates the graph of these tasks, which are all committed, and of the tasks that wait for them. `ready` are
-    /// those of them without predecessors. `make` creates helpers, the last one last.
+    /// Creates a graph of these tasks, all of which must be committed, and of the tasks that wait for them. `ready`
+    /// contains the owners of the tasks without predecessors. `make` creates helper tasks; its final call creates
+    /// [`Helper::Last`].
     pub(crate) fn new(
         tasks: Vec<TaskRef<K>>,
         ready: Vec<OwnedTask<K>>,
@@ -82,7 +87,7 @@ impl<K: Kind> Rounds<K> {
         let (mut at, mut sinks) = (0, Vec::new());
         while let Some(&task) = all.get(at) {
             let mut is_sink = true;
-            // SAFETY: the task lives by its run reference, and no thread runs it before the graph is closed.
+            // SAFETY: the run reference keeps the task alive, and no thread runs the task before the graph is complete.
             unsafe {
                 task.as_ref().successors.look(|link| {
                     is_sink = false;
@@ -106,7 +111,7 @@ impl<K: Kind> Rounds<K> {
         let mut behind = |tasks: &[NonNull<Task<K>>], helper: Helper| {
             let mut join = make(helper);
             for task in tasks {
-                // SAFETY: the task lives by its run reference.
+                // SAFETY: the run reference keeps the task alive.
                 let task = unsafe { TaskRef::to(*task) };
                 join.wait_for(&task, Flow::Order).expect("nothing has run yet");
             }
@@ -122,11 +127,11 @@ impl<K: Kind> Rounds<K> {
             sinks = sinks.chunks(GATHERED).map(|tasks| behind(tasks, Helper::Gatherer)).collect();
         }
         let last = behind(&sinks, Helper::Last);
-        // SAFETY: every task lives by its run reference, is found once, and belongs to the graph alone until a round
-        // begins.
+        // SAFETY: each task is kept alive by its run reference, was found exactly once, and belongs to this graph alone
+        // until a round begins. So this code has all of them exclusively.
         let edges = unsafe { FixedEdges::new(&all) };
         for task in &all {
-            // SAFETY: the same argument; in addition, the edges in the blocks are in no list any more.
+            // SAFETY: the same argument applies. In addition, the edges in the blocks are no longer in any list.
             unsafe {
                 task.as_ref().set_stamp(IN_ROUNDS);
                 task.as_ref().edges.with_mut(|edges| (*edges).clear());
@@ -135,41 +140,42 @@ impl<K: Kind> Rounds<K> {
         Self { all: all.into(), roots: roots.into(), last, edges: Some(edges), under_way: AtomicBool::new(false) }
     }
 
-    /// Returns the task with this number.
+    /// Returns the task with this index.
     pub(crate) fn task(&self, number: usize) -> &Task<K> {
-        // SAFETY: the task lives by its run reference, which the graph keeps until it is dropped.
+        // SAFETY: the graph keeps the task's run reference until it is dropped, so the task is alive.
         unsafe { self.all[number].as_ref() }
     }
 
-    /// Returns the owner's part of the task with this number, if no task runs.
+    /// Returns the owner's part of the task with this index, unless a round is under way.
     pub(crate) fn owned_mut(&mut self, number: usize) -> Option<&mut K::Owned> {
         self.idle()?;
-        // SAFETY: as in `task`; between rounds only the graph owns the task, and the graph is borrowed mutably.
+        // SAFETY: the task is alive, as in `task`. Between rounds only the graph owns the task, and the graph is
+        // borrowed mutably, so this access is exclusive.
         Some(unsafe { self.all[number].as_ref() }.owned.with_mut(|owned| unsafe { &mut **owned }))
     }
 
-    /// Returns evidence that no task runs, unless a round is under way.
+    /// Returns proof that no task is running, unless a round is under way.
     pub(crate) fn idle(&mut self) -> Option<Idle<'_>> {
         (!self.under_way.load(Ordering::Acquire)).then_some(Idle(PhantomData))
     }
 
-    /// Clears the poison of all tasks. Returns false if a round is under way, or if another reference to one of the
-    /// tasks exists.
+    /// Clears the poison of all tasks. Fails and returns false if a round is under way or if there is another reference
+    /// to any of the tasks.
     pub(crate) fn absolve(&mut self) -> bool {
         if self.idle().is_none() {
             return false;
         }
         for task in &self.all {
-            // SAFETY: as in `task`.
+            // SAFETY: the task is alive, as in `task`.
             let task = unsafe { task.as_ref() };
             if !task.refs.is_one() {
                 return false;
             }
             let poison = task.poison.swap(ptr::null_mut(), Ordering::AcqRel);
             if !poison.is_null() {
-                // SAFETY: the pointer was set from `Arc::into_raw` and has just been taken out. No other reference to
-                // the task exists by which it could be read, as checked above, and this is the only reference to the
-                // graph.
+                // SAFETY: the pointer comes from `Arc::into_raw` and has just been taken out. As checked above, there
+                // is no other reference to the task through which the poison could be read, and this is the only
+                // reference to the graph. So the `Arc` can be recovered.
                 let poison = unsafe { Arc::from_raw(poison) };
                 drop_quietly(|| drop(poison));
             }
@@ -177,17 +183,18 @@ impl<K: Kind> Rounds<K> {
         true
     }
 
-    /// Begins a round: passes the tasks without predecessors to `ready`. Returns false if a round is under way.
+    /// Begins a round by passing the tasks without predecessors to `ready`. Returns false, and does nothing, if a round
+    /// is already under way.
     pub(crate) fn begin(&mut self, mut ready: impl FnMut(OwnedTask<K>)) -> bool {
         if self.under_way.swap(true, Ordering::AcqRel) {
             return false;
         }
-        // Between rounds no `OwnedTask` exists: the ownership is taken up here, once for each round (invariant 2).
+        // Between rounds no `OwnedTask` exists, so the ownership is taken up here, once per round (invariant 2).
         self.roots.iter().for_each(|task| ready(OwnedTask::of(*task)));
         true
     }
 
-    /// Ends the round, whose last task is given back here.
+    /// Ends the round by giving back its last task.
     pub(crate) fn end(&mut self, last: OwnedTask<K>) {
         assert!(last.address_of() == self.last, "a round ends with its own last task");
         std::mem::forget(last);
@@ -198,8 +205,8 @@ impl<K: Kind> Rounds<K> {
 /// Makes tasks without predecessors wait for `starter`, which has no predecessors either.
 fn start<K: Kind>(tasks: &[NonNull<Task<K>>], starter: Submitting<K>) -> NonNull<Task<K>> {
     for task in tasks {
-        // SAFETY: the task has no predecessors, so all its slots are free. It belongs to the graph that is being made,
-        // which keeps the slot as long as the starter.
+        // SAFETY: the task has no predecessors, so all its slots are free. It belongs to the graph under construction,
+        // which keeps the slot for as long as it keeps the starter.
         unsafe {
             let header = task.as_ref();
             let edge = header.edges.with_mut(|edges| EdgeStore::slot(edges, 0, || None));
@@ -218,9 +225,10 @@ impl<K: Kind> Drop for Rounds<K> {
     /// Drops all bodies, unless a round is under way.
     fn drop(&mut self) {
         if self.under_way.load(Ordering::Acquire) {
-            return; // leaked: parts of it may still be in use
+            return; // leaked, because parts of it may still be in use
         }
-        // SAFETY: no round is under way, and the tasks live by their run references, which are taken up below, once.
+        // SAFETY: no round is under way, and the tasks are kept alive by their run references, each of which is taken
+        // up exactly once, below.
         unsafe { self.edges.take().expect("a graph is dropped once").take_back(&self.all) };
         self.all.iter().for_each(|task| OwnedTask::of(*task).finish(|_| unreachable!("the edges were taken back")));
     }
@@ -235,15 +243,15 @@ impl<K: Kind> Task<K> {
 }
 
 impl<K: Kind> OwnedTask<K> {
-    /// Like [`finish`](Self::finish), for a task that runs in rounds: body and edges stay for the next round.
+    /// Like [`finish`](Self::finish), for a task that runs in rounds: keeps the body and the edges for the next round.
     #[inline]
     pub(crate) fn end_round(self, mut ready: impl FnMut(OwnedTask<K>)) {
         assert!(self.is_in_rounds(), "only tasks of a graph run in rounds");
         let poison = self.poison();
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: the list of such a task is closed only when the graph is dropped, which does not happen during a
-        // round. The edges that are walked stay until the last of the task's successors is counted down, and are not
-        // touched afterwards (invariant 1).
+        // SAFETY: such a task's list is closed only when the graph is dropped, which does not happen during a round. So
+        // the edges stay valid until the last of the task's successors is counted down, and they are not touched
+        // afterwards (invariant 1).
         unsafe {
             this.successors.look(|link| {
                 let (place, flow) = link.open_place();
@@ -254,7 +262,7 @@ impl<K: Kind> OwnedTask<K> {
                     place.task().as_ref().set_poison(cause.clone());
                 }
                 if place.count_down() {
-                    Task::expect_run(place.task()); // in a large graph, the caches have lost it since the last round
+                    Task::expect_run(place.task()); // in a large graph, it is no longer in the caches
                     ready(Self::of(place.task()));
                 }
             });

@@ -1,12 +1,13 @@
-//! The values that a thread is currently inside of: a stack of borrowed values that code further up the call stack can
-//! read.
+//! A stack of the values whose code a thread is currently running, borrowed so that code further up the call stack can
+//! read them.
 //!
-//! The stack is kept in one `thread_local!`. Entering costs a few stores: nothing is counted, cloned or allocated,
-//! because a value is lent for exactly as long as the call takes.
+//! The stack is kept in one `thread_local!`. Entering a value costs only a few stores. Nothing is counted, cloned or
+//! allocated, because a value is lent only for the duration of the call.
 //!
-//! Invariant: every frame in the list is on a stack of its thread, in a call of [`Scope::enter`] that has not returned,
-//! innermost first. `enter` maintains this: it removes its frame however the call ends. Code on a separate stack
-//! ([`super::fiber`]) has a separate list; the code that resumes it swaps that list in ([`Scope::apart`]).
+//! Invariant: every frame in the list is on one of its thread's stacks, in a call of [`Scope::enter`] that has not
+//! returned, and the innermost frame comes first. `enter` maintains this by removing its frame no matter how the call
+//! ends. Code on a separate stack ([`super::fiber`]) has a separate list, which is swapped in when the code is resumed
+//! ([`Scope::apart`]).
 
 use std::cell::{Cell, OnceCell};
 use std::ptr;
@@ -19,9 +20,9 @@ pub(crate) struct Scope<T, N> {
 
 struct Frame<T, N> {
     domain: u64,
-    /// Whether the thread runs the value's code itself, rather than something next to it.
+    /// Whether the thread is running the value's own code, rather than other code on its behalf.
     open: bool,
-    /// Null if the frame shows no value.
+    /// Null if the frame has no value.
     value: *const T,
     note: OnceCell<N>,
     below: *const Self,
@@ -33,10 +34,10 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         Self { top: Cell::new(ptr::null()) }
     }
 
-    /// Calls `f` inside of `value`. `open` is stored for the code that looks at the frame.
+    /// Calls `f` inside `value`. `open` is stored for code that inspects the frame.
     ///
-    /// The code is not in a closure passed to the key, because the compiler would make that a separate function, which
-    /// every task would call.
+    /// The code is not in a closure passed to the key, because the compiler would turn the closure into a separate
+    /// function that every task would have to call.
     #[inline(always)]
     pub(crate) fn enter<R>(
         this: &'static LocalKey<Self>,
@@ -52,7 +53,7 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         f()
     }
 
-    /// Calls `f` inside of a frame that has a note instead of a value.
+    /// Calls `f` inside a frame that has a note instead of a value.
     pub(crate) fn enter_noted<R>(this: &'static LocalKey<Self>, domain: u64, note: N, f: impl FnOnce() -> R) -> R {
         let below = this.with(|scope| scope.top.get());
         let frame = Frame { domain, open: false, value: ptr::null(), note: OnceCell::from(note), below };
@@ -67,13 +68,14 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         self.top.get().is_null()
     }
 
-    /// Returns the first `Some` that `look` returns, called with each frame from the innermost on. `look` gets the
-    /// frame's domain, value and note, and may write the note.
+    /// Calls `look` with each frame, starting with the innermost one, until it returns `Some`, and returns that. `look`
+    /// gets the frame's domain, value and note, and may write the note.
     #[inline]
     pub(crate) fn find<R>(&self, mut look: impl FnMut(u64, Option<&T>, &OnceCell<N>) -> Option<R>) -> Option<R> {
         let mut frame = self.top.get();
         while !frame.is_null() {
-            // SAFETY: frames in the list are alive (invariant), and so is the value, which `enter` borrows for as long.
+            // SAFETY: frames in the list are alive (invariant), and so is the value, because `enter` borrows it for as
+            // long as the frame exists.
             let (this, value) = unsafe { (&*frame, (*frame).value.as_ref()) };
             if let Some(found) = look(this.domain, value, &this.note) {
                 return Some(found);
@@ -87,8 +89,8 @@ impl<T: 'static, N: 'static> Scope<T, N> {
     pub(crate) fn with_all<R>(&self, domain: u64, f: impl FnOnce(&[&T]) -> R) -> R {
         let (mut all, mut frame) = (Vec::new(), self.top.get());
         while !frame.is_null() {
-            // SAFETY: frames in the list are alive (invariant), and so is the value. Both stay while `f` runs, which is
-            // further up the stack.
+            // SAFETY: frames in the list are alive (invariant), and so is the value. Both stay alive while `f` runs,
+            // because `f` is further up the stack.
             let (this, value) = unsafe { (&*frame, (*frame).value.as_ref()) };
             all.extend(value.filter(|_| this.domain == domain));
             frame = this.below;
@@ -96,20 +98,21 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         f(&all)
     }
 
-    /// Returns the domain of the innermost frame, if that is open.
+    /// Returns the domain of the innermost frame, if that frame is open.
     #[inline]
     pub(crate) fn open(&self) -> Option<u64> {
         // SAFETY: frames in the list are alive (invariant).
         unsafe { self.top.get().as_ref() }.filter(|frame| frame.open).map(|frame| frame.domain)
     }
 
-    /// Whether the innermost frame is open and of this domain.
+    /// Whether the innermost frame is open and belongs to this domain.
     #[inline]
     pub(crate) fn is_open(&self, domain: u64) -> bool {
         self.open() == Some(domain)
     }
 
-    /// Calls `f`, which continues code that left `frames` when it was suspended, or begins the code, without frames.
+    /// Calls `f`, which either resumes code that had `frames` when it was suspended, or starts new code, for which
+    /// `frames` is empty.
     pub(crate) fn apart<R>(this: &'static LocalKey<Self>, frames: &mut Frames, f: impl FnOnce() -> R) -> R {
         struct Swap<'a, T: 'static, N: 'static>(&'static LocalKey<Scope<T, N>>, &'a mut Frames);
         impl<T, N> Swap<'_, T, N> {
@@ -129,11 +132,11 @@ impl<T: 'static, N: 'static> Scope<T, N> {
     }
 }
 
-/// The frames of code on a separate stack, while it does not run.
+/// The frames of code on a separate stack while that code is suspended.
 pub(crate) struct Frames(*const ());
 
 impl Default for Frames {
-    /// No frames: the code has yet to begin.
+    /// Returns an empty list, for code that has yet to begin.
     fn default() -> Self {
         Self(ptr::null())
     }

@@ -1,17 +1,18 @@
 //! Sleeping and waking of threads, without lost wake-ups and at no cost while no thread sleeps.
 //!
-//! Every thread has one [`Parker`], on which it sleeps wherever and for whatever reason it does, so that a particular
-//! thread can be woken. A wake-up is a token: it ends the current sleep or the next one. A sleeping thread checks its
-//! condition again when it wakes, so a superfluous token costs one check, and a token is never lost.
+//! Every thread has one [`Parker`], on which it sleeps regardless of where and why, so that any particular thread can
+//! be woken. A wake-up is a token that ends the current sleep or the next one. A thread checks its condition again when
+//! it wakes, so a superfluous token costs only one check, and no token is ever lost.
 //!
-//! In [`Sleep`], threads sleep that search for work. A thread that finds none *announces* that it will sleep, searches
-//! once more, and only then parks. A thread that made work visible checks whether any thread has announced. Each side
-//! performs its own write before it reads the other's, with a full fence between: at least one of the two sees the
-//! other (Dekker's pattern), so work never remains while all threads sleep.
+//! [`Sleep`] is where threads that search for work sleep. A thread that finds no work *announces* that it will sleep,
+//! searches once more, and only then parks. A thread that has made work visible checks whether any thread has
+//! announced. Each side writes first, then executes a full fence, and then reads what the other side wrote. So at least
+//! one of the two sees the other (Dekker's pattern), and work is never left over while all threads sleep.
 //!
 //! Invariants, under the lock:
-//! 1. The list contains the threads that have announced, have not returned yet, and have not been chosen since.
-//! 2. The thread that takes an entry off the list wakes that entry's thread, so two wakers choose two different
+//! 1. The list contains exactly the threads that have announced, have not returned yet, and have not been chosen for a
+//!    wake-up since.
+//! 2. A thread that takes an entry off the list wakes that entry's thread, so two wakers always choose different
 //!    threads.
 
 use super::atomic::{AtomicUsize, Condvar, Mutex, Ordering, fence};
@@ -31,7 +32,7 @@ impl Parker {
         Self { token: Mutex::new(false), condvar: Condvar::new() }
     }
 
-    /// Sleeps until there is a token, and takes it, or until the timeout.
+    /// Sleeps until there is a token, which it takes, or until the timeout expires.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
         let mut token = self.token.lock().unwrap_or_else(|e| e.into_inner());
         let mut over = false;
@@ -76,9 +77,10 @@ impl fmt::Debug for Parker {
     }
 }
 
-/// The threads that sleep while they search for work. Each has a place, by which it can be woken in particular.
+/// The threads that sleep because they have found no work. Each thread has a place, by which it can be woken
+/// specifically.
 pub(crate) struct Sleep {
-    /// The length of the list. It is written only under the lock; wakers read it without the lock.
+    /// The length of the list, written only under the lock. Wakers read it without the lock.
     announced: AtomicUsize,
     list: Mutex<Vec<(usize, Arc<Parker>)>>,
 }
@@ -88,8 +90,8 @@ impl Sleep {
         Self { announced: AtomicUsize::new(0), list: Mutex::new(Vec::new()) }
     }
 
-    /// Sleeps until woken or until the timeout, unless `work_in_sight` returns true after the announcement. May return
-    /// early.
+    /// Announces and then sleeps until woken or until the timeout expires, unless `work_in_sight` returns true after
+    /// the announcement. May return early.
     pub(crate) fn sleep_unless(
         &self,
         place: usize,
@@ -109,15 +111,15 @@ impl Sleep {
         });
     }
 
-    /// Whether a thread sleeps, as far as this thread has seen. Meant for work that its creator does itself if no other
-    /// thread does.
+    /// Whether any thread is asleep, as far as this thread can see. Meant for work that its creator does itself if no
+    /// other thread takes it.
     #[inline]
     pub(crate) fn has_any(&self) -> bool {
         self.announced.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes up to `n` threads, those that fell asleep last. Must be called after work that any of them can do was made
-    /// visible.
+    /// Wakes up to `n` threads, choosing those that fell asleep last. Must be called after making work visible that any
+    /// of them can do.
     #[inline]
     pub(crate) fn wake(&self, n: usize) {
         fence(Ordering::SeqCst);
@@ -126,7 +128,7 @@ impl Sleep {
         }
     }
 
-    /// Wakes the threads at one place. Must be called after work that only they can do was made visible.
+    /// Wakes the threads at one place. Must be called after making work visible that only these threads can do.
     pub(crate) fn wake_at(&self, place: usize) {
         fence(Ordering::SeqCst);
         if self.announced.load(Ordering::Relaxed) > 0 {

@@ -1,9 +1,9 @@
 //! A flag that one thread holds at a time, for critical sections of about ten nanoseconds.
 //!
 //! Submitting a task takes one lock for each of its data objects. Releasing a lock that can put threads to sleep takes
-//! an atomic exchange, since a thread may have to be woken. This lock is released by a plain store. A thread that finds
-//! it taken retries with increasing backoff and soon yields its core. The lock is not fair, and must not be held during
-//! anything slow.
+//! an atomic exchange, because a thread may have to be woken. This lock, by contrast, is released by a plain store. A
+//! thread that finds it taken retries with increasing backoff and soon yields its core. The lock is not fair, and must
+//! not be held during anything slow.
 
 use super::atomic::{AtomicBool, Backoff, Ordering};
 

@@ -13,19 +13,19 @@ use std::mem::{ManuallyDrop, needs_drop};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
-/// A task whose predecessors are being determined. Until it is committed, only they count it down.
+/// A task whose predecessors are being determined. Until the task is committed, only its predecessors count it down.
 pub(crate) struct Submitting<K: Kind> {
     task: ManuallyDrop<TaskRef<K>>,
-    /// Shared references that are counted but not yet handed out.
+    /// Number of shared references that are already counted but not yet handed out.
     prepaid: u32,
 }
 
 impl<K: Kind> Submitting<K> {
-    /// Creates a task; `unsize` turns the body's type into the one that all tasks share. The first `shares` calls of
-    /// [`Self::share`] cost nothing. Any value of `shares` is correct, so callers may truncate theirs.
+    /// Creates a task; `unsize` converts a pointer to the body into the type that all tasks share. The first `shares`
+    /// calls of [`Self::share`] are free. Any value of `shares` is correct, so callers may truncate it.
     ///
-    /// `shared` is called once the task's memory has been allocated: whatever it counts then belongs to an existing
-    /// task.
+    /// `shared` is called only after the task's memory has been allocated, so that anything it counts belongs to an
+    /// existing task.
     #[inline]
     pub(crate) fn new<P>(
         shared: impl FnOnce() -> K::Shared,
@@ -42,7 +42,8 @@ impl<K: Kind> Submitting<K> {
         };
         let block = pool::allocate(layout, class);
         let shared = shared();
-        // SAFETY: the block is exclusively ours, large enough for header and body, and aligned for both.
+        // SAFETY: the block was just allocated, so nothing else uses it, and it is large enough and aligned for header
+        // and body.
         unsafe {
             let place = block.add(offset).cast::<P>();
             place.write(body);
@@ -51,8 +52,8 @@ impl<K: Kind> Submitting<K> {
         }
     }
 
-    /// Writes the header of a task whose body is already in its place; `drops_body` tells whether the body has to be
-    /// dropped. Separate from [`Self::new`], which is compiled for each type of body.
+    /// Writes the header of a task whose body is already in place; `drops_body` tells whether the body has to be
+    /// dropped. Separate from [`Self::new`] because that function is compiled for each type of body.
     ///
     /// # Safety
     /// The block belongs to the caller exclusively, with this layout and of this class, and has room for a header in
@@ -104,14 +105,14 @@ impl<K: Kind> Submitting<K> {
         TaskRef(self.task.0)
     }
 
-    /// The number of linked edges.
+    /// Returns the number of linked edges.
     #[inline]
     fn linked(&self) -> u32 {
         // SAFETY: only the owner touches the count (rule 2).
         self.task.linked.with(|linked| unsafe { *linked })
     }
 
-    /// Gives back the references that were paid for and not handed out.
+    /// Gives back the references that were counted in advance but not handed out.
     #[inline]
     fn settle(&mut self) {
         if self.prepaid > 0 {
@@ -119,7 +120,7 @@ impl<K: Kind> Submitting<K> {
         }
     }
 
-    /// The task's identity, like [`TaskRef::address`].
+    /// Returns the address that identifies the task, like [`TaskRef::address`].
     #[inline]
     pub(crate) fn address(&self) -> usize {
         self.task.address()
@@ -137,7 +138,7 @@ impl<K: Kind> Submitting<K> {
         self.task.owned.with(|owned| unsafe { &**owned })
     }
 
-    /// Returns the owner's part for modification.
+    /// Returns a mutable reference to the owner's part.
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
         self.task.owned.with_mut(|owned| unsafe { &mut **owned })
@@ -145,23 +146,25 @@ impl<K: Kind> Submitting<K> {
 
     /// Returns the body; see [`OwnedTask::body`].
     pub(crate) fn body(&self) -> &K::Body {
-        // SAFETY: a task that is being submitted has no other owner (rule 2); no unique reference is made meanwhile.
+        // SAFETY: a task that is being submitted has no other owner (rule 2), and no unique reference to the body is
+        // created in the meantime.
         unsafe { self.task.body.as_ref() }
     }
 
     /// Makes this task wait for `predecessor`.
     ///
     /// # Errors
-    /// If `predecessor` has finished: then there is nothing to wait for.
-    #[inline(always)] // on the path of every edge; joins, which are rare, would make it a call
+    /// Returns an error if `predecessor` has finished, in which case there is nothing to wait for.
+    #[inline(always)] // on the path of every edge; the rare second use, for joins, would otherwise make it a call
     pub(crate) fn wait_for(&mut self, predecessor: &TaskRef<K>, flow: Flow) -> Result<(), Closed> {
         if predecessor.is_finished() {
             return Err(Closed);
         }
         // SAFETY: only the owner touches the count and hands out slots (rule 2). The slot is in this task's block or in
-        // a chunk that the task owns. Both stay until the task has run, which happens after the predecessor's list was
-        // walked, because that walk counts this task down. Edges linked before are neither touched nor covered by a
-        // reference. The predecessor's tail was initialized with it, and stays as long as the reference to it.
+        // a chunk that the task owns, and both stay valid until the task has run. That happens after the predecessor's
+        // list has been walked, because that walk counts this task down. Edges that were linked earlier are neither
+        // touched nor covered by a reference. The predecessor's tail was initialized with the predecessor, and stays
+        // valid as long as the reference to the predecessor.
         unsafe {
             let linked = self.linked();
             let edge = self.task.edges.with_mut(|edges| EdgeStore::slot(edges, linked as usize, || self.task.tail()));
@@ -177,7 +180,8 @@ impl<K: Kind> Submitting<K> {
         Ok(())
     }
 
-    /// Commits the task, all of whose predecessors are known. Returns its owner if none of them is left to wait for.
+    /// Commits the task, all of whose predecessors must be known. Returns the task's owner if there is no predecessor
+    /// left to wait for.
     #[inline]
     pub(crate) fn commit(mut self) -> Option<OwnedTask<K>> {
         self.settle();
@@ -186,7 +190,7 @@ impl<K: Kind> Submitting<K> {
         // SAFETY: the run reference keeps the block alive until the bias is subtracted below.
         let blockers = unsafe { &task.as_ref().blockers };
         let take = BIAS - linked;
-        // Without edges no other thread can count down, so there is no need to contend for the line.
+        // Without edges, no other thread can count this task down, so no atomic read-modify-write is needed.
         if linked == 0 {
             blockers.store(0, Ordering::Relaxed);
             return Some(OwnedTask::of(task));
@@ -207,11 +211,12 @@ impl<K: Kind> Drop for Submitting<K> {
     fn drop(&mut self) {
         self.settle();
         if self.linked() == 0 {
-            // SAFETY: this is the only owner (rule 2), and it goes; each is dropped once, here.
+            // SAFETY: this is the only owner (rule 2), and it is being dropped, so both the body and the reference are
+            // dropped exactly once, here.
             unsafe {
                 self.task.drop_body();
                 ManuallyDrop::drop(&mut self.task);
             }
-        } // otherwise predecessors will count it down, so the block must stay: a leak beats a dangling edge
+        } // otherwise predecessors will count it down: leaking the block is better than a dangling edge
     }
 }

@@ -1,13 +1,13 @@
 //! The list of a task's successors: open for pushes while the task is unfinished, closed once when it finishes.
 //!
-//! It is written by hand because submitting and finishing race on this list for every edge of the graph. A lock here is
-//! what makes other runtimes several times slower with two threads than with one. A push is one compare-exchange,
-//! closing is one swap.
+//! The list is hand-written because submitting and finishing threads race on it for every graph edge. A lock at this
+//! point is what makes other runtimes several times slower with two threads than with one. Here, a push is one
+//! compare-exchange, and closing is one swap.
 //!
 //! Invariants:
 //! 1. `head` is null, a chain of edges, or the address [`closed`]; once closed it stays closed.
-//! 2. A push that succeeds is seen by the close. A push that fails happened after the close, and by then everything
-//!    that the closing thread wrote before is visible to the pusher (release by the swap, acquire by the failed push).
+//! 2. The close sees every push that succeeds. A push that fails happened after the close, so everything that the
+//!    closing thread wrote before the close is visible to the pusher (release by the swap, acquire by the failed push).
 //! 3. The memory of an edge belongs to the pusher; the list only links it.
 
 use super::atomic::{AtomicPtr, Ordering};
@@ -17,7 +17,7 @@ use std::ptr::{self, NonNull};
 #[derive(Debug)]
 pub(crate) struct Edge<T> {
     next: *mut Edge<T>,
-    /// The waiting task.
+    /// Identifies the waiting task.
     pub(crate) successor: T,
 }
 
@@ -28,7 +28,7 @@ impl<T> Edge<T> {
     }
 }
 
-/// The list is closed: the task has finished, so there is nothing to wait for.
+/// Error returned if the list is closed: the task has finished, so there is nothing to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Closed;
 
@@ -38,7 +38,7 @@ pub(crate) struct Successors<T> {
     head: AtomicPtr<Edge<T>>,
 }
 
-/// The address that marks a closed list; no edge has it.
+/// Returns the address that marks a closed list. No edge has this address.
 fn closed<T>() -> *mut Edge<T> {
     ptr::without_provenance_mut(1)
 }
@@ -61,7 +61,8 @@ impl<T> Successors<T> {
             if head == closed() {
                 return Err(Closed);
             }
-            // SAFETY: the edge is exclusively ours until the exchange below succeeds.
+            // SAFETY: the caller provides the edge exclusively, and no other thread sees it until the exchange below
+            // succeeds.
             unsafe { (*edge).next = head };
             match self.head.compare_exchange_weak(head, edge, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => return Ok(()),
@@ -79,36 +80,37 @@ impl<T> Successors<T> {
     /// Passes every successor that is currently in the list to `each`, the last pushed first.
     ///
     /// # Safety
-    /// The list is not closed meanwhile.
+    /// The list is not closed during this call.
     pub(crate) unsafe fn look(&self, mut each: impl FnMut(T))
     where
         T: Copy,
     {
         let mut edge = self.head.load(Ordering::Acquire);
         while !edge.is_null() && edge != closed() {
-            // SAFETY: a pushed edge stays as it is until the list was closed and walked, which does not happen before
-            // this returns.
+            // SAFETY: a pushed edge stays unchanged until the list has been closed and walked, and the caller
+            // guarantees that the list is not closed before this returns.
             let (next, successor) = unsafe { ((*edge).next, (*edge).successor) };
             each(successor);
             edge = next;
         }
     }
 
-    /// The edge that was pushed last. It may be prefetched but not read: another thread may have closed the list.
+    /// Returns the edge that was pushed last. It may be prefetched but must not be read, because another thread may
+    /// have closed the list.
     #[inline]
     pub(super) fn latest(&self) -> *const Edge<T> {
         self.head.load(Ordering::Relaxed)
     }
 
-    /// Replaces the list by one of these edges, in their order.
+    /// Replaces the list's contents with these edges, in the given order.
     ///
     /// # Safety
-    /// The list is not closed, and no other thread uses it meanwhile. The edges are valid, in no list, and are neither
-    /// moved nor touched by other code until the list is closed and walked, or replaced.
+    /// The list is not closed, and no other thread uses it during this call. The edges are valid, in no list, and are
+    /// neither moved nor touched by other code until the list is closed and walked, or replaced.
     pub(crate) unsafe fn replace(&self, edges: NonNull<[Edge<T>]>) {
         let mut head = ptr::null_mut();
         for at in (0..edges.len()).rev() {
-            // SAFETY: the index is within the slice, which the caller provides exclusively.
+            // SAFETY: the index is within the slice, to which the caller has exclusive access.
             unsafe {
                 let edge = edges.cast::<Edge<T>>().add(at).as_ptr();
                 (*edge).next = head;
@@ -124,7 +126,7 @@ impl<T> Successors<T> {
     /// Only the caller closes the list, and not during this call.
     pub(crate) unsafe fn has_several(&self) -> bool {
         let head = self.head.load(Ordering::Acquire);
-        // SAFETY: a pushed edge stays valid, with its link, until the list was closed.
+        // SAFETY: a pushed edge and its link stay valid until the list is closed, which the caller rules out.
         !head.is_null() && head != closed() && unsafe { !(*head).next.is_null() }
     }
 
@@ -145,8 +147,8 @@ impl<T> Successors<T> {
     {
         let mut edge = self.head.swap(closed(), Ordering::AcqRel);
         while !edge.is_null() && edge != closed() {
-            // SAFETY: a pushed edge stays valid until it was walked, and only this thread has the chain. Both fields
-            // are read before `each` may let the successor run and free the edge.
+            // SAFETY: a pushed edge stays valid until it has been walked, and only this thread has the chain. Both
+            // fields are read before `each`, which may let the successor run and free the edge.
             let (next, successor) = unsafe { ((*edge).next, (*edge).successor) };
             each(edge, successor);
             edge = next;

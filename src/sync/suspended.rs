@@ -1,22 +1,22 @@
-//! Tasks that are suspended in the middle of their bodies, what each waits for, and the search for a path from one of
-//! them to the tasks that depend on it.
+//! Tasks suspended in the middle of their bodies, the key that each one waits for, and a deadlock search along the
+//! tasks that depend on a suspended task.
 //!
-//! A body that waits for a task that depends on its own task waits forever. A task depends on another through edges of
-//! the graph, through the waits of suspended tasks, and through stacks: a body cannot continue before the bodies on top
-//! of it have ended. A wait is identified by a [`Key`], which this module compares and does not interpret: the address
-//! of a task, or of anything else that the layer above waits for.
+//! If a body waits for a task that depends on the body's own task, the wait can never end. A task can depend on another
+//! task through graph edges, through the waits of suspended tasks, and through stacks, because a body cannot continue
+//! until the bodies on top of it have ended. A wait is identified by a [`Key`], which is the address of a task or of
+//! anything else that the layer above waits for. This module compares keys but does not interpret them.
 //!
-//! No search begins before a waiting body has nothing else to do, and then there is one search for each wait. A search
-//! visits each task once, at most [`MOST`] tasks, and ends early when its caller asks it to. If thousands of bodies
-//! wait for each other it ends earlier: in total, searches visit no more than [`EACH`] tasks for each wait that there
-//! has been, plus [`MOST`]. The list and the search share one lock, which tasks that do not wait never touch.
+//! A search begins only when a waiting body has nothing else to do, and there is one search per wait. A search visits
+//! each task at most once and at most [`MOST`] tasks in total, and ends early if its caller requests it. If thousands
+//! of bodies wait for each other, searches end even earlier: over all waits so far, they visit no more than [`EACH`]
+//! tasks per wait, plus [`MOST`]. The list and the search share one lock, which tasks that do not wait never touch.
 //!
 //! Invariants:
-//! 1. A task on the list is in the middle of its body: [`Suspended::during`] borrows its owner, and takes it off the
-//!    list under the lock before it returns. A [`During`] is only lent to the code, and so cannot be forgotten. So
-//!    while the lock is held no task on the list ends.
-//! 2. A task that waits, directly or not, for a task that does not end is blocked: its block stays, and so do the edges
-//!    to it. So everything that depends on a task on the list can be visited under the lock.
+//! 1. A task on the list is in the middle of its body: [`Suspended::during`] borrows the task's owner, and removes the
+//!    task from the list, under the lock, before it returns. The code cannot leak the [`During`], because it only
+//!    borrows it. So no task on the list ends while the lock is held.
+//! 2. A task that waits, directly or indirectly, for a task that does not end is blocked, so its block and the edges to
+//!    it stay valid. Therefore all tasks that depend on a task on the list can be visited under the lock.
 
 use super::owned::OwnedTask;
 use super::task::{Kind, Task, TaskRef};
@@ -25,23 +25,23 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What a body waits for, as a number that is unique for the duration of the wait.
+/// Identifies what a body waits for. Unique for the duration of the wait.
 pub(crate) type Key = usize;
 
-/// The maximum number of tasks visited in one search; anything further away is not found.
+/// The maximum number of tasks visited in one search. Dependences beyond that are not found.
 const MOST: usize = 1 << 14;
 /// The number of visits that each wait adds to the searches' credit.
 const EACH: usize = 64;
-/// The number of tasks visited before the search asks again whether it should continue.
+/// The number of tasks visited between two checks whether the search should continue.
 const UNASKED: usize = 64;
 
-/// The suspended tasks by the key they wait for, each with the tasks beneath it on its stack, and each task with a note
-/// of the layer above.
+/// The suspended tasks, by the key that each one waits for. Each is stored with the tasks beneath it on its stack, and
+/// every task has a note from the layer above.
 pub(crate) struct Suspended<K: Kind, N>(Mutex<List<K, N>>);
 
 struct List<K: Kind, N> {
     waiting: FxHashMap<Key, SmallVec<[Stack<K, N>; 1]>>,
-    /// The number of tasks that searches may currently visit.
+    /// Number of tasks that searches may still visit.
     credit: usize,
 }
 
@@ -54,14 +54,14 @@ impl<K: Kind, N> Default for Suspended<K, N> {
     }
 }
 
-/// The reason why a task on the path has to wait for the one before.
+/// The reason why a task on the path has to wait for the previous task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// An edge of the graph leads to it.
+    /// A graph edge leads from the previous task to this one.
     Edge,
-    /// It is suspended, and waits for the other.
+    /// This task is suspended and waits for the previous one.
     Waits,
-    /// It is suspended, and is beneath the other on a stack.
+    /// This task is suspended and is beneath the previous one on a stack.
     Beneath,
 }
 
@@ -75,22 +75,22 @@ pub(crate) struct Step<'a, K: Kind> {
 /// A task that a search has found.
 struct Found<K: Kind, N> {
     task: TaskRef<K>,
-    /// The place of the task that it depends on; its own place, for the first one.
+    /// Index of the task that this one depends on. The first task has its own index instead.
     from: usize,
     behind: Behind,
-    /// Present if the task is suspended.
+    /// The layer above's note; present only if the task is suspended.
     note: Option<N>,
 }
 
 /// The callbacks of a search.
 pub(crate) struct Search<G, O, D> {
-    /// Calls the function it is given with each key of this task; it reads only those parts of the body that do not
-    /// change. The function returns whether the search need not continue beyond that key, because a task waits for it
-    /// or it was met before.
+    /// Calls the given function with each key of this task. Must read only those parts of the body that do not change.
+    /// The function returns true if the search need not continue beyond that key, because a task waits for the key or
+    /// the key was visited before.
     pub(crate) keys: G,
-    /// Returns whether to continue.
+    /// Returns whether the search should continue.
     pub(crate) goes_on: O,
-    /// Describes the path that was found, from the task that waits to the one whose key it waits for.
+    /// Describes the path that was found, from the waiting task to the task whose key it waits for.
     pub(crate) describe: D,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct During<'a, K: Kind, N> {
 }
 
 impl<K: Kind, N: Clone> Suspended<K, N> {
-    /// Calls `code` while the first of `tasks` is suspended and waits for `key`, with the others beneath it on its
+    /// Calls `code` while the first of `tasks` is suspended and waits for `key`. The other tasks are beneath it on its
     /// stack.
     pub(crate) fn during<R>(
         &self,
@@ -123,8 +123,8 @@ impl<K: Kind, N: Clone> Suspended<K, N> {
 }
 
 impl<K: Kind, N> Suspended<K, N> {
-    /// Calls `see` with the first task of each stack and the key that it waits for. The list is locked meanwhile, so
-    /// none of these tasks ends.
+    /// Calls `see` with the first task of each stack and the key that it waits for. The list stays locked during the
+    /// visit, so none of these tasks ends.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&TaskRef<K>, Key)) {
         let list = self.0.lock();
         for (key, stacks) in &list.waiting {
@@ -148,7 +148,8 @@ impl<K: Kind, N> Drop for During<'_, K, N> {
 }
 
 impl<K: Kind, N: Clone> During<'_, K, N> {
-    /// Searches for the path from the suspended task to the key that it waits for itself.
+    /// Searches for a path from the suspended task to the key that the task itself waits for, which would be a
+    /// deadlock.
     pub(crate) fn way<R>(
         &self,
         search: Search<
@@ -170,8 +171,8 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
             }
             let Found { task, note, .. } = &visited.found[next];
             let (task, note) = (task.clone(), note.clone());
-            // SAFETY: the task is suspended, or blocked by one that is (invariant 2), and the lock is held: its body
-            // stays, and its owner has only shared references to the body.
+            // SAFETY: the lock is held, and the task is suspended or blocked by a suspended task, so its body stays
+            // valid (invariant 2). The task's owner has only shared references to the body.
             let body = unsafe { task.body_address().as_ref() };
             let (mut is_there, mut waiting) = (false, SmallVec::<[Stack<K, N>; 2]>::new());
             keys(&task, body, note.as_ref(), &mut |key| {
@@ -185,14 +186,14 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
                 let way = visited.way(next);
                 let step = |place: &usize| {
                     let Found { task, behind, .. } = &visited.found[*place];
-                    // SAFETY: the same argument; the lock is still held.
+                    // SAFETY: the same argument applies, because the lock is still held.
                     let body = unsafe { task.body_address().as_ref() };
                     Step { task, body, behind: *behind }
                 };
                 return Some(describe(&way.iter().map(step).collect::<Vec<_>>()));
             }
             waiting.iter().for_each(|stack| visited.add_stack(stack, next));
-            // SAFETY: the same argument: the task does not end while the lock is held.
+            // SAFETY: by the same argument, the task does not end while the lock is held.
             unsafe { task.successors(|successor| _ = visited.add(successor, next, Behind::Edge, None)) };
             next += 1;
         }
@@ -202,12 +203,12 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
 
 /// The tasks that a search has found, in the order in which it visits them.
 struct Visited<K: Kind, N> {
-    /// The maximum number of tasks that it may find.
+    /// Maximum number of tasks that the search may find.
     most: usize,
     found: Vec<Found<K, N>>,
-    /// The keys that were met.
+    /// The keys visited so far.
     seen: FxHashSet<Key>,
-    /// The addresses of the tasks.
+    /// The addresses of the tasks found so far.
     known: FxHashSet<usize>,
 }
 
@@ -227,14 +228,14 @@ impl<K: Kind, N: Clone> Visited<K, N> {
             let (from, behind) = top.map_or((from, Behind::Waits), |top| (top, Behind::Beneath));
             let added = self.add(task.clone(), from, behind, Some(note.clone()));
             match (top, added) {
-                (None, None) => return, // found before
+                (None, None) => return, // already found
                 (None, added) => top = added,
                 _ => {}
             }
         }
     }
 
-    /// The places of the tasks on the path to this one.
+    /// Returns the indices of the tasks on the path to the task with the index `last`.
     fn way(&self, last: usize) -> Vec<usize> {
         let mut way = vec![last];
         while let Some(place) = way.last().copied().filter(|place| *place > 0) {

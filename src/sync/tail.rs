@@ -1,12 +1,12 @@
-//! The optional tail of a long task's block: extra edge slots, and notes of the addresses of its successors.
+//! The optional tail of a long task's block: extra edge slots, and notes of its successors' addresses.
 //!
-//! A task with many accesses has many predecessors and many successors. Between its submission and its end, other
-//! tasks' bodies evict these from the caches. The thread that ends the task would then wait for one successor after the
-//! other, since the list leads through the successors' blocks. The notes are in the task's own block: with them, all
-//! successors can be prefetched at once. They cost a cache line and a few instructions per edge. Short tasks do
-//! without: tasks with few accesses, whose bodies are usually short too.
+//! A task with many accesses has many predecessors and many successors. Between the task's submission and its end,
+//! other tasks' bodies evict these blocks from the caches. The thread that ends the task would then stall on one
+//! successor after the other, because the list leads through the successors' blocks. The notes are in the task's own
+//! block, so all successors can be prefetched at once. They cost one cache line, and a few instructions per edge. Short
+//! blocks have no notes: they belong to tasks with few accesses, whose bodies are usually short too.
 //!
-//! The tail follows no note and finds no successor; that is the purpose of the list.
+//! Notes are never used to find a successor; that is the list's purpose.
 //!
 //! Invariants:
 //! 1. Whether a block has a tail follows from its length, which never changes.
@@ -17,19 +17,19 @@ use super::pool::ALIGN;
 use super::task::Kind;
 use std::alloc::Layout;
 use std::ptr::NonNull;
-// The standard library's types in loom's models too: nothing depends on the order of these accesses.
+// Uses the standard library's types even in loom's models, because nothing depends on the order of these accesses.
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The size of header and body from which on a block has a tail: five accesses to parts of arrays in four dimensions,
-/// or eight in two.
+/// Minimum size of header and body for a block to have a tail. Corresponds to five accesses to parts of
+/// four-dimensional arrays, or eight in two dimensions.
 pub(super) const LONG: usize = 10 * ALIGN;
 /// The number of edge slots in addition to those in the header.
 pub(super) const MORE_EDGES: usize = 8;
-/// The number of notes that fit in one line with their count: enough for seven successors, if each edge is in a line
-/// other than its block's first.
+/// The number of notes that fit in one cache line with their count. Enough for seven successors whose edges are all
+/// outside the first line of their blocks.
 pub(super) const NOTES: usize = 15;
 
-/// The end of a long block.
+/// The tail, at the end of a long block.
 #[repr(C, align(64))]
 pub(super) struct Tail<K: Kind> {
     notes: Notes,
@@ -37,7 +37,7 @@ pub(super) struct Tail<K: Kind> {
     edges: [Slot<K>; MORE_EDGES],
 }
 
-/// Addresses of cache lines, as distances from the task's block.
+/// Addresses of cache lines, stored as distances from the task's block.
 #[derive(Default)]
 struct Notes {
     count: AtomicU32,
@@ -78,35 +78,36 @@ impl<K: Kind> Tail<K> {
     /// Initializes a tail without notes.
     ///
     /// # Safety
-    /// The caller has it exclusively.
+    /// The caller has exclusive access to the tail.
     pub(super) unsafe fn begin(tail: NonNull<Self>) {
-        // SAFETY: the tail is in the caller's block; edges are uninitialized memory until they are handed out.
+        // SAFETY: the tail is in the caller's block, and its edge slots may stay uninitialized until they are handed
+        // out.
         unsafe { (&raw mut (*tail.as_ptr()).notes).write(Notes::default()) };
     }
 
-    /// Returns the memory of its first edge.
+    /// Returns the memory of the tail's first edge.
     ///
     /// # Safety
     /// The tail is valid.
     #[inline]
     pub(super) unsafe fn edges(tail: NonNull<Self>) -> *mut Slot<K> {
-        // SAFETY: the caller guarantees that the tail is valid; no reference is made.
+        // SAFETY: the caller guarantees that the tail is valid, and no reference is created.
         unsafe { (&raw mut (*tail.as_ptr()).edges).cast() }
     }
 
-    /// Notes the addresses of a successor's edge and block, which are read when the task of the block `of` ends.
+    /// Notes the addresses of a successor's edge and block, which are accessed when the task in the block `of` ends.
     ///
     /// # Safety
     /// The tail was initialized, and is valid.
     #[inline]
     pub(super) unsafe fn note(tail: NonNull<Self>, of: NonNull<u8>, edge: *const u8, block: *const u8) {
-        // SAFETY: the caller guarantees that the tail is valid; the reference covers atomics alone.
+        // SAFETY: the caller guarantees that the tail is valid, and the reference covers only atomics.
         let notes = unsafe { &(*tail.as_ptr()).notes };
         notes.add(of, edge);
         notes.add(of, block);
     }
 
-    /// Returns the lines that the notes of the block `of` lead to, in the order in which they were made.
+    /// Returns the cache lines that the notes of the block `of` refer to, in the order in which the notes were added.
     ///
     /// # Safety
     /// The tail was initialized, and is valid as long as the iterator is used.
@@ -115,7 +116,7 @@ impl<K: Kind> Tail<K> {
     where
         K: 't,
     {
-        // SAFETY: the caller guarantees that the tail is valid; the reference covers atomics alone.
+        // SAFETY: the caller guarantees that the tail is valid, and the reference covers only atomics.
         unsafe { &(*tail.as_ptr()).notes }.followed(of)
     }
 }
@@ -126,7 +127,7 @@ impl Notes {
     fn add(&self, of: NonNull<u8>, address: *const u8) {
         let line = (address.addr() / ALIGN).wrapping_sub(of.addr().get() / ALIGN) as u32;
         let count = self.count.load(Ordering::Relaxed) as usize;
-        // One successor may have two edges, one directly after the other.
+        // A successor may have two consecutive edges, so its block may already have been noted.
         let is_known =
             self.lines[count.saturating_sub(2)..count].iter().any(|last| last.load(Ordering::Relaxed) == line);
         if count < NOTES && !is_known {
@@ -135,7 +136,7 @@ impl Notes {
         }
     }
 
-    /// Returns the lines that the notes lead to, in the order in which they were added.
+    /// Returns the cache lines that the notes refer to, in the order in which the notes were added.
     #[inline]
     fn followed(&self, of: NonNull<u8>) -> impl Iterator<Item = *const u8> + '_ {
         let count = self.count.load(Ordering::Relaxed) as usize;

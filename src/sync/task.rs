@@ -1,27 +1,27 @@
-//! One task: a block of pooled memory with its header, its edges and its body, and a tail if it is long.
+//! One task: a block of pooled memory with a header, edges, a body, and a tail if the block is long.
 //!
 //! Invariants:
-//! 1. `blockers` starts at [`BIAS`]. Each finished predecessor counts it down by one; [`Submitting::commit`] subtracts
-//!    the bias and adds the number of linked edges. The thread that brings it to zero owns the task; this happens
-//!    exactly once.
+//! 1. `blockers` starts at [`BIAS`]. Each finished predecessor decrements it; [`Submitting::commit`] subtracts the bias
+//!    and adds the number of linked edges. The thread that brings the count to zero owns the task; this happens exactly
+//!    once.
 //! 2. `refs` counts the shared references plus one for the *run reference*, which stays until the task is finished,
-//!    plus those that a [`Submitting`] has paid for in advance.
-//! 3. `body` points into the same block. The task's owner drops it, when the task ends or is given up. Of everything
-//!    freed with the last reference, only the poison has a destructor that the user may have written. Code that keeps a
-//!    reference under a lock must ensure that the poison has another owner.
+//!    plus those that a [`Submitting`] has counted in advance.
+//! 3. `body` points into the same block. The task's owner drops the body when the task ends or is given up. Of
+//!    everything that is freed with the last reference, only the poison may have a destructor written by the user.
+//!    Therefore code that keeps a reference under a lock must ensure that the poison has another owner.
 //! 4. `poison` is set at most once, before the successors are closed, and lives as long as the block.
 //!
 //! Access rules, by thread and by pointer:
-//! - All pointers to a block are copies of the one that the pool returned, or are derived from it: so each may access
-//!   the whole block, edges and body included, and the last one may free it.
-//! - Threads with a reference create `&Task`s at any time. So between the creation and the end of the header only
-//!   atomics and the contents of cells are written, and the latter only through `UnsafeCell`s in shared references.
-//!   There is no `&mut Task`.
-//! - The cells and the body belong to the owner (rule 2 of [`super`]). Other threads read parts of the cell `edges`
-//!   while the owner continues, so its contents are never covered by a reference (see [`super::edges`]).
-//! - The body follows the header, so no `&Task` covers it. References to it are made from `body` alone, shared or
-//!   unique as the owner is borrowed. The tail ([`super::tail`]) follows the body; any thread may read and add notes
-//!   there.
+//! - All pointers to a block are copies of the pointer that the pool returned, or are derived from it. So each of them
+//!   may access the whole block, including edges and body, and the last one may free it.
+//! - Threads with a reference may create a `&Task` at any time. So during the header's lifetime, only atomics and the
+//!   contents of cells are written, and the latter only through `UnsafeCell`s in shared references. There is never a
+//!   `&mut Task`.
+//! - The cells and the body belong to the owner (rule 2 of [`super`]). Other threads may read parts of the cell `edges`
+//!   while the owner continues, so no reference ever covers the contents of `edges` (see [`super::edges`]).
+//! - The body follows the header, so no `&Task` covers it. References to the body are made only from the pointer
+//!   `body`: shared or unique, depending on how the owner is borrowed. The tail ([`super::tail`]) follows the body; any
+//!   thread may read and add notes there.
 
 use super::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use super::edges::{EdgeStore, Link};
@@ -39,23 +39,24 @@ use std::sync::Arc;
 
 /// The types that the layer above puts into a task.
 pub(crate) trait Kind: Sized + 'static {
-    /// Set at submission, then read by anyone with a reference.
+    /// Set at submission; afterwards any thread with a reference may read it.
     type Shared: Send + Sync;
     /// Used only by the task's owner.
     type Owned: Send;
-    /// The body, for the owner alone. The owner also drops it, which may run arbitrary code of the values it captured.
+    /// The body, which only the owner uses. The owner also drops it, which may run arbitrary destructors of captured
+    /// values.
     type Body: ?Sized + Send;
     /// The reason why a task's values must not be used.
     type Cause: Send + Sync;
 
-    /// Whether dropping this does nothing, which is the common case; the end of every task checks this.
+    /// Whether dropping `owned` does nothing, which is the common case. Checked at the end of every task.
     fn is_bare(owned: &Self::Owned) -> bool;
 }
 
 /// The kind of an edge of the dependence graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// The successor uses a value that the predecessor wrote: a failure is passed on.
+    /// The successor uses a value that the predecessor wrote, so it inherits the predecessor's failure.
     Value,
     /// The successor only has to run later (it overwrites the value, or the predecessor merely read it).
     Order,
@@ -63,15 +64,15 @@ pub(crate) enum Flow {
 
 #[cfg(test)]
 thread_local! {
-    /// The number of edges this thread has linked.
+    /// Number of edges that this thread has linked.
     pub(crate) static LINKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// More than the number of edges of one task, which [`EdgeStore::slot`] limits.
+/// Greater than the number of edges of any task, which [`EdgeStore::slot`] limits.
 pub(super) const BIAS: u32 = 1 << 31;
 
-/// The header of a task's block, which begins at a cache line. The body follows without a gap, in the header's last
-/// line.
+/// The header of a task's block. It starts on a cache line boundary, and the body follows without a gap, starting in
+/// the header's last line.
 #[repr(C)]
 pub(crate) struct Task<K: Kind> {
     pub(super) successors: Successors<Link<K>>,
@@ -87,20 +88,21 @@ pub(crate) struct Task<K: Kind> {
     pub(super) block_align: u8,
     pub(super) block_class: u8,
     pub(super) block_bytes: usize,
-    // The fields up to here fill one cache line: everything a predecessor touches, except for the edge.
+    // The fields up to here fill one cache line, which contains everything that a predecessor touches except the edge.
     pub(super) edges: UnsafeCell<EdgeStore<K>>,
     pub(super) owned: UnsafeCell<ManuallyDrop<K::Owned>>,
     pub(super) shared: K::Shared,
 }
 
-// SAFETY: the shared parts are atomics or `Shared: Sync`; only the unique owner touches the cells.
+// SAFETY: the shared parts are atomics or `Shared: Sync`, and only the unique owner touches the cells, so shared
+// references to a task cannot race.
 unsafe impl<K: Kind> Sync for Task<K> {}
-// SAFETY: everything that moves with it is `Send`: `Owned`, `Body`, and the shared parts.
+// SAFETY: everything that moves with a task is `Send`: `Owned`, `Body`, and the shared parts.
 unsafe impl<K: Kind> Send for Task<K> {}
 
 impl<K: Kind> Task<K> {
-    /// Returns the layout of a block with such a body, and the body's offset in it; `None` if it exceeds the address
-    /// space.
+    /// Returns the layout of a block whose body is a `P`, and the body's offset in the block; `None` if the layout
+    /// exceeds the address space.
     pub(super) const fn with_body<P>() -> Option<(Layout, usize)> {
         let Ok((layout, offset)) = Layout::new::<Self>().extend(Layout::new::<P>()) else { return None };
         let Ok(layout) = layout.align_to(pool::ALIGN) else { return None };
@@ -127,21 +129,21 @@ impl<K: Kind> Task<K> {
         self.successors.is_closed()
     }
 
-    /// Returns the number of unfinished tasks that this one waits for, unless it is still being submitted. A task of a
-    /// graph that runs in rounds has no such number.
+    /// Returns the number of unfinished tasks that this one waits for. Returns `None` while the task is being
+    /// submitted. The result has no meaning for a task of a graph that runs in rounds.
     pub(crate) fn blockers(&self) -> Option<u32> {
         let blockers = self.blockers.load(Ordering::Acquire);
         (blockers < BIAS / 2).then_some(blockers)
     }
 
-    /// Returns the value of the last [`set_stamp`](Self::set_stamp), or 0. It orders nothing: a caller can only
-    /// recognize its own stamp.
+    /// Returns the value of the last [`set_stamp`](Self::set_stamp), or 0. This establishes no memory ordering: a
+    /// caller can only recognize its own stamp.
     #[inline]
     pub(crate) fn stamp(&self) -> u64 {
         self.stamp.load(Ordering::Relaxed)
     }
 
-    /// Leaves a stamp in a task that the caller may meet again.
+    /// Leaves a stamp by which the caller can recognize the task later.
     #[inline]
     pub(crate) fn set_stamp(&self, stamp: u64) {
         self.stamp.store(stamp, Ordering::Relaxed);
@@ -158,7 +160,7 @@ impl<K: Kind> Task<K> {
     pub(crate) fn poison(&self) -> Option<Arc<K::Cause>> {
         let poison = self.poison.load(Ordering::Acquire);
         (!poison.is_null()).then(|| {
-            // SAFETY: set from `Arc::into_raw` and kept until the block is freed (invariant 4).
+            // SAFETY: the pointer comes from `Arc::into_raw` and stays valid until the block is freed (invariant 4).
             unsafe {
                 Arc::increment_strong_count(poison);
                 Arc::from_raw(poison)
@@ -170,7 +172,8 @@ impl<K: Kind> Task<K> {
     pub(crate) fn set_poison(&self, cause: Arc<K::Cause>) {
         let raw = Arc::into_raw(cause).cast_mut();
         if self.poison.compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: the pointer was made two lines above and is not stored.
+            // SAFETY: the pointer was created two lines above and was not stored anywhere, so the reference can be
+            // taken back.
             drop(unsafe { Arc::from_raw(raw) });
         }
     }
@@ -178,10 +181,10 @@ impl<K: Kind> Task<K> {
     /// Calls `each` with every task that currently waits for this one.
     ///
     /// # Safety
-    /// This task does not end meanwhile.
+    /// This task does not end during this call.
     pub(super) unsafe fn successors(&self, mut each: impl FnMut(TaskRef<K>)) {
-        // SAFETY: the caller guarantees that this task does not end, so the list is not walked, and the tasks in it are
-        // blocked: they live by their run references, and a reference is added here.
+        // SAFETY: the caller guarantees that this task does not end, so its list is not walked, and the tasks in the
+        // list stay blocked. Their run references therefore keep them alive while a reference is added here.
         unsafe {
             self.successors.look(|link| {
                 let successor = match self.is_in_rounds() {
@@ -194,8 +197,8 @@ impl<K: Kind> Task<K> {
         }
     }
 
-    /// Passes the failure of this task, which has finished, to `heir` if that relies on the value that this task should
-    /// have left.
+    /// Poisons `heir` with the failure of this finished task, if `heir` relies on the value that this task should have
+    /// produced.
     #[inline]
     pub(crate) fn pass_poison(&self, flow: Flow, heir: &Self) {
         if flow == Flow::Value
@@ -205,7 +208,7 @@ impl<K: Kind> Task<K> {
         }
     }
 
-    /// Drops the body. A panic of a destructor ends here: nothing depends on it.
+    /// Drops the body. A destructor's panic is caught here, because nothing depends on it.
     ///
     /// # Safety
     /// The caller owns the task, and the body is not used afterwards.
@@ -213,13 +216,14 @@ impl<K: Kind> Task<K> {
     pub(super) unsafe fn drop_body(&self) {
         if self.drops_body {
             let body = self.body;
-            // SAFETY: the body is valid until its owner drops it. The owner is the caller, and drops it now.
+            // SAFETY: the body is valid until its owner drops it. The caller is the owner and has not dropped it yet,
+            // so it can be dropped here.
             drop_quietly(|| unsafe { ptr::drop_in_place(body.as_ptr()) });
         }
     }
 }
 
-/// Calls `drop`, which drops a value of the user. A panic ends here, and so does a panic from dropping the first one's
+/// Calls `drop`, which drops a user's value. Catches a panic of `drop`, and also a panic from dropping that panic's
 /// payload.
 pub(crate) fn drop_quietly(drop: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(drop))
@@ -229,12 +233,12 @@ pub(crate) fn drop_quietly(drop: impl FnOnce()) {
     }
 }
 
-/// A shared reference to a task, to depend on it and to see whether it has finished or failed.
+/// A shared reference to a task, used to depend on the task and to check whether it has finished or failed.
 pub(crate) struct TaskRef<K: Kind>(pub(super) NonNull<Task<K>>);
 
-// SAFETY: like an `Arc` of the `Send + Sync` task.
+// SAFETY: a `TaskRef` works like an `Arc`, and the task is `Send + Sync`.
 unsafe impl<K: Kind> Send for TaskRef<K> {}
-// SAFETY: a shared reference gives no more than the task does, which is `Sync`.
+// SAFETY: sharing a `TaskRef` gives only shared access to the task, which is `Sync`.
 unsafe impl<K: Kind> Sync for TaskRef<K> {}
 
 impl<K: Kind> Deref for TaskRef<K> {
@@ -242,7 +246,7 @@ impl<K: Kind> Deref for TaskRef<K> {
 
     #[inline]
     fn deref(&self) -> &Task<K> {
-        // SAFETY: the block lives as long as a reference is counted.
+        // SAFETY: the block lives as long as any reference is counted, and this is a counted reference.
         unsafe { self.0.as_ref() }
     }
 }
@@ -259,7 +263,7 @@ impl<K: Kind> Drop for TaskRef<K> {
     #[inline]
     fn drop(&mut self) {
         if self.refs.decrease() {
-            // SAFETY: the last reference is gone, and every use happened before.
+            // SAFETY: this was the last reference, and every earlier use of the task happened before this point.
             unsafe { destroy(self.0) };
         }
     }
@@ -281,16 +285,18 @@ impl<K: Kind> TaskRef<K> {
     /// Returns the block's tail, if the block is long.
     #[inline]
     pub(super) fn tail(&self) -> Option<NonNull<Tail<K>>> {
-        // SAFETY: the block was allocated with such a layout, and this pointer may access all of it.
+        // SAFETY: the block was allocated with a layout that may include a tail, and this pointer may access the whole
+        // block.
         unsafe { Tail::of(self.0.cast(), self.block_bytes) }
     }
 
     /// Creates a reference to a task that the caller has borrowed. A borrowed header does not give access to the whole
-    /// block, so the address is combined with a pointer that does.
+    /// block, so its address is combined with the provenance of a pointer that does.
     pub(super) fn of(task: &Task<K>) -> Self {
         task.refs.increase();
         let block = task.body.as_ptr().cast::<Task<K>>().with_addr(ptr::from_ref(task).addr());
-        // SAFETY: the address is that of a reference. The pointer to the body is derived from the pointer to the block.
+        // SAFETY: the address comes from a reference, so it is not null. Its provenance comes from the pointer to the
+        // body, which was derived from the pointer to the whole block.
         Self(unsafe { NonNull::new_unchecked(block) })
     }
 
@@ -310,9 +316,9 @@ impl<K: Kind> TaskRef<K> {
 /// # Safety
 /// Nothing refers to the task any more, and its owner has dropped the body.
 unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
-    // SAFETY: the last reference calls this, once, when the owner has dropped the body; the header is valid until here.
-    // The lists of the task's predecessors were walked before it ran, so no thread reads its edges any more. The
-    // pointer may access, and free, the whole block.
+    // SAFETY: the last reference calls this once, after the owner has dropped the body, so the header is still valid.
+    // The lists of the task's predecessors were walked before the task ran, so no thread reads its edges any more. The
+    // pointer may access and free the whole block.
     unsafe {
         let header = task.as_ptr();
         let (bytes, align, class) = ((*header).block_bytes, (*header).block_align, (*header).block_class);

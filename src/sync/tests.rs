@@ -105,7 +105,7 @@ fn becomes_ready_after(count: u32, body: impl Send + 'static) {
 
 /// The lines that a long task's notes lead to.
 fn noted(task: &OwnedTask<Plain>) -> Vec<usize> {
-    // SAFETY: the tail is that of a task that lives.
+    // SAFETY: the tail belongs to a task that is alive.
     unsafe { Tail::noted(task.tail().unwrap(), task.address_of().cast()) }.map(<*const u8>::addr).collect()
 }
 
@@ -181,7 +181,7 @@ fn only_values_carry_poison() {
     assert_eq!(poisoned, [(2, false), (1, true)]);
 }
 
-/// Counts its drops; a drop after the end of its task counts as a hundred.
+/// Counts how often it is dropped. A drop after the end of its task counts as a hundred.
 #[derive(Clone, Default)]
 struct Witness {
     task: Arc<std::sync::Mutex<Option<TaskRef<Plain>>>>,
@@ -346,7 +346,8 @@ fn poison_passes_through_one_round_only() {
     }
 }
 
-/// Tasks that were handed out and are dropped leave nothing to use; the rest is leaked.
+/// A graph that is dropped during a round is leaked, except for the bodies of the tasks that were handed out, which are
+/// dropped with their owners.
 #[test]
 #[cfg_attr(miri, ignore = "leaks, as it should")]
 fn graph_dropped_in_a_round_is_leaked() {
@@ -388,7 +389,7 @@ fn successor_reference_beyond_the_limit_aborts() {
     assert_aborts(|| {
         let task = task(1, ()).commit().unwrap();
         task.refs.set(u32::MAX / 2 + 1);
-        // SAFETY: the task lives by its owner.
+        // SAFETY: the task's owner keeps it alive.
         std::mem::forget(unsafe { TaskRef::to(task.address_of()) });
     });
 }

@@ -1,19 +1,20 @@
-//! Walks along the edges of the graph: from tasks that cannot end meanwhile to the tasks that wait for them.
+//! Walks along graph edges, from tasks that cannot end during the walk to the tasks that wait for them.
 //!
-//! An edge belongs to its predecessor's list, so a task does not know what it waits for. A search for that begins at
-//! tasks that run or wait in a queue, and follows the edges forward. It serves people who ask why a task waits, and
-//! costs other tasks nothing.
+//! Edges are stored in the predecessor's list, so a task has no record of its own predecessors. To find them, a search
+//! starts at tasks that run or wait in a queue, and follows the edges forward. Walks serve users who ask why a task is
+//! waiting, and cost other tasks nothing.
 //!
-//! A walk consists of stages. In each stage, some guard keeps the task from which it begins, its *root*, from ending:
-//! the borrowed owner, or a lock that the task's thread needs before it can let go of the task. References to all
-//! tasks that were met are kept until the walk is dropped, so an address identifies one task.
+//! A walk consists of stages. Each stage begins at a *root*, a task that some guard prevents from ending: either the
+//! borrowed owner, or a lock that the task's thread must take before it can release the task. The walk keeps references
+//! to all tasks that it has visited until it is dropped, so an address uniquely identifies a task.
 //!
-//! Nothing here changes a task, or takes a lock while it follows edges.
+//! A walk never changes a task, and takes no lock while it follows edges.
 //!
 //! Invariants:
-//! 1. While a stage is open, its root does not end. A task that waits for it, directly or not, is blocked: its block
-//!    stays, and so do its body and the edges to it. (Invariant 2 of [`super::suspended`] is the same.)
-//! 2. A [`Met`] is lent to the caller during the stage only.
+//! 1. While a stage is open, its root does not end. So every task that waits for the root, directly or indirectly, is
+//!    blocked, which means that its block, its body and the edges to it stay valid. (Invariant 2 of
+//!    [`super::suspended`] is the same.)
+//! 2. A [`Met`] is lent to the caller only for the duration of the stage.
 
 use super::exposed::Exposed;
 use super::owned::OwnedTask;
@@ -22,34 +23,34 @@ use super::task::{Kind, Task, TaskRef};
 use rustc_hash::FxHashMap;
 use std::panic::Location;
 
-/// The answer of the caller to a task that was met.
+/// The caller's decision about a visited task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Follow the edges of this task too.
+    /// Also follow the edges of this task.
     Beyond,
-    /// Follow the edges of other tasks only.
+    /// Do not follow the edges of this task.
     Aside,
     /// End the walk.
     Stop,
 }
 
-/// The state of a walk; see the module.
+/// The state of a walk; see the module documentation.
 pub(crate) struct Walk<K: Kind> {
-    /// The tasks in the order in which they were met, each with the place of the one that it was reached from; a root
-    /// has its own place there.
+    /// The tasks in the order in which they were visited, each with the index of the task from which it was reached. A
+    /// root has its own index instead.
     met: Vec<(TaskRef<K>, usize)>,
-    /// The places of the tasks, by their addresses.
+    /// The tasks' indices, by address.
     places: FxHashMap<usize, usize>,
-    /// The number of tasks that may still be met.
+    /// Number of tasks that the walk may still visit.
     left: usize,
     stopped: bool,
 }
 
-/// A task that was met in the current stage.
+/// A task that was visited in the current stage.
 pub(crate) struct Met<'a, K: Kind> {
     walk: &'a Walk<K>,
     place: usize,
-    /// The place of the stage's root.
+    /// Index of the stage's root.
     root: usize,
 }
 
@@ -61,25 +62,25 @@ impl<K: Kind> Clone for Met<'_, K> {
 
 impl<K: Kind> Copy for Met<'_, K> {}
 
-/// A task that a thread shows as running. Of the body and the owner's part, only what does not change while the body
-/// runs may be read.
+/// A task that a thread shows as running. The caller may read only those parts of the body and of the owner's part that
+/// do not change while the body runs.
 pub(crate) struct Running<'a, K: Kind> {
     pub(crate) task: &'a Task<K>,
     pub(crate) body: &'a K::Body,
     pub(crate) owned: &'a K::Owned,
-    /// The call in which the body waits, if it does.
+    /// The call site at which the body waits, if it is waiting.
     pub(crate) waits_at: Option<&'static Location<'static>>,
-    /// Whether no other task is on top of it on its stack. Otherwise that one was shown just before.
+    /// Whether the task is on top of its stack. If not, the task above it was shown just before.
     pub(crate) is_top: bool,
 }
 
 impl<K: Kind> Walk<K> {
-    /// Creates a walk that meets at most this number of tasks.
+    /// Creates a walk that visits at most this many tasks.
     pub(crate) fn at_most(tasks: usize) -> Self {
         Self { met: Vec::new(), places: FxHashMap::default(), left: tasks, stopped: false }
     }
 
-    /// Whether there were more tasks than the walk may meet.
+    /// Whether the walk was cut short because there were too many tasks.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.left == 0
     }
@@ -91,8 +92,8 @@ impl<K: Kind> Walk<K> {
 
     /// Walks from a task whose owner the caller has borrowed.
     pub(crate) fn begin_at_owned(&mut self, root: &OwnedTask<K>, see: &mut dyn FnMut(Met<'_, K>) -> Next) {
-        // SAFETY: an owner is not `Sync`, so the thread that borrows it is the only one that uses it; only the owner
-        // lets the task end.
+        // SAFETY: an owner is not `Sync`, so the thread that borrows it is the only thread that uses it. Only the owner
+        // can end the task, so the task does not end while it is borrowed.
         unsafe { self.from(root.share(), see) }
     }
 
@@ -103,9 +104,9 @@ impl<K: Kind> Walk<K> {
         begin: &mut dyn FnMut(Running<'_, K>),
         see: &mut dyn FnMut(Met<'_, K>) -> Next,
     ) {
-        // SAFETY: everything that is read of a body and an owner's part here stays the same while the body runs, as
-        // `begin` and `see` guarantee. The task's thread has only shared references to both until it hides the task.
-        // While the look lasts it cannot hide the task, so the task does not end.
+        // SAFETY: `begin` and `see` guarantee that they read only those parts of a body and an owner's part that do not
+        // change while the body runs. Until the task's thread hides the task, it has only shared references to both. It
+        // cannot hide the task during the look, so the task does not end.
         unsafe {
             exposed.look(|task, body, waits_at, is_top| {
                 if !self.stopped {
@@ -116,8 +117,8 @@ impl<K: Kind> Walk<K> {
         }
     }
 
-    /// Walks from each task whose body waits and has nothing else to do, if `begin` returns true, which gets the key
-    /// that the task waits for.
+    /// Walks from each task whose body waits and has nothing else to do. `begin` gets the key that the task waits for,
+    /// and returns whether to walk from this task.
     pub(crate) fn begin_at_suspended<N>(
         &mut self,
         suspended: &Suspended<K, N>,
@@ -126,7 +127,7 @@ impl<K: Kind> Walk<K> {
     ) {
         suspended.visit(&mut |task, key| {
             if !self.stopped && begin(task, key) {
-                // SAFETY: no suspended task ends while the list is locked, which it is during a visit.
+                // SAFETY: no suspended task ends while the list is locked, and the list stays locked during the visit.
                 unsafe { self.from(task.clone(), see) };
             }
         });
@@ -142,7 +143,7 @@ impl<K: Kind> Walk<K> {
         }
         let known = self.places.get(&root.address()).copied();
         let first = match known {
-            // It waited for another task before, and does not any more.
+            // The task used to wait for another task but no longer does.
             Some(place) => {
                 self.met[place].1 = place;
                 place
@@ -155,14 +156,14 @@ impl<K: Kind> Walk<K> {
         let mut open = Vec::new();
         self.ask(first, first, see, &mut open);
         if known.is_some() {
-            return; // the tasks beyond it were met as well
+            return; // the tasks beyond it have been visited too
         }
         let mut next = 0;
         while let Some(place) = open.get(next).copied().filter(|_| !self.stopped && self.left > 0) {
             next += 1;
             let task = self.met[place].0.clone();
             let mut successors = Vec::new();
-            // SAFETY: the task is the root, which does not end, or blocked by it (invariant 1).
+            // SAFETY: the task is either the root, which does not end, or blocked by the root (invariant 1).
             unsafe { task.successors(|successor| successors.push(successor)) };
             for successor in successors {
                 if self.stopped {
@@ -175,7 +176,7 @@ impl<K: Kind> Walk<K> {
         }
     }
 
-    /// Adds a task, unless it is known or there are too many.
+    /// Adds a task, unless it is already known or the walk has visited too many tasks.
     fn add(&mut self, task: TaskRef<K>, from: Option<usize>) -> Option<usize> {
         let place = self.met.len();
         if self.left == 0 || self.places.contains_key(&task.address()) {
@@ -187,7 +188,7 @@ impl<K: Kind> Walk<K> {
         Some(place)
     }
 
-    /// Shows a task to the caller; enters it in `open` if the walk should go beyond it.
+    /// Shows a task to the caller, and adds it to `open` if the walk should continue beyond it.
     fn ask(&mut self, place: usize, root: usize, see: &mut dyn FnMut(Met<'_, K>) -> Next, open: &mut Vec<usize>) {
         match see(Met { walk: self, place, root }) {
             Next::Beyond => open.push(place),
@@ -203,27 +204,29 @@ impl<'a, K: Kind> Met<'a, K> {
         &self.walk.met[self.place].0
     }
 
-    /// Returns the body, of which the caller may read only what does not change while it runs.
+    /// Returns the body. The caller may read only those parts of it that do not change while the body runs.
     pub(crate) fn body(&self) -> &'a K::Body {
-        // SAFETY: the task is its stage's root or blocked by that, and the stage is open (invariant 1): the body stays.
-        // Its owner, if it has one, makes only shared references to it meanwhile.
+        // SAFETY: the stage is open, and the task is either the stage's root or blocked by the root, so the body stays
+        // valid (invariant 1). The task's owner, if there is one, makes only shared references to the body in the
+        // meantime.
         unsafe { self.task().body_address().as_ref() }
     }
 
     /// Returns the owner's part of a task in a graph that runs in rounds, unless it is the root.
     pub(crate) fn owned_in_round(&self) -> Option<&'a K::Owned> {
         let is_blocked = self.task().is_in_rounds() && self.place != self.root;
-        // SAFETY: the task is blocked in a round, in which its predecessors, one of which does not end meanwhile, are
-        // in the same graph. So the round is under way, the task has no owner, and `Rounds::owned_mut` gives nothing.
+        // SAFETY: the task is blocked in a round. Its predecessors are in the same graph, and one of them does not end
+        // in the meantime, so the round stays under way. Therefore the task has no owner, and `Rounds::owned_mut`
+        // returns `None`.
         is_blocked.then(|| self.task().owned.with(|owned| unsafe { &**owned }))
     }
 
-    /// Returns the task's place in the walk.
+    /// Returns the task's index in the walk.
     pub(crate) fn place(&self) -> usize {
         self.place
     }
 
-    /// Returns the task that this one was reached from, unless it is the root.
+    /// Returns the task from which this one was reached, or `None` if this is the root.
     pub(crate) fn before(&self) -> Option<Self> {
         let before = self.walk.met[self.place].1;
         (self.place != self.root).then_some(Self { place: before, ..*self })

@@ -1,10 +1,11 @@
-//! The ancestors of a task that is submitted from a body, and the regions it must leave alone because they hold them.
+//! The ancestors of a task that is submitted from a body, and the regions that the task must leave alone because its
+//! ancestors hold them.
 //!
-//! Tasks run as if one after the other in the order of submission, each with everything that is submitted from its
-//! body. A task that a body submits through the runtime, and not as a child (`depend/domain.rs`), enters the
-//! histories when it is submitted, which may be long after tasks that the body's task came before. Those tasks would
-//! miss what it did to the regions of the body's task. Therefore a task is refused if it conflicts with the accesses
-//! of the body's task or of any ancestor further up.
+//! Tasks behave as if they ran one after the other in submission order, each together with everything submitted from
+//! its body. But if a body submits a task through the runtime rather than as a child (`depend/domain.rs`), the new task
+//! enters the histories only when it is submitted, possibly long after tasks that follow the body's task. Those later
+//! tasks would miss the new task's changes to the regions that the body's task holds. Therefore a task is refused if it
+//! conflicts with the accesses of the body's task or of any of its ancestors.
 //!
 //! A task that was submitted from outside all bodies is not checked. This module keeps neither data nor tasks alive.
 
@@ -14,13 +15,12 @@ use crate::error::SubmitError;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A task's ancestors: the task from whose body it was submitted, the task from whose body that one was submitted,
-/// and so on.
+/// A task's ancestors: the task from whose body it was submitted, and that task's ancestors in turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ancestry(Option<Arc<Ancestor>>);
 
-/// One ancestor. Ancestors that hold only regions that are also held above them are left out, so that a chain of
-/// tasks which each submit their successor does not make the list grow for ever.
+/// One ancestor. An ancestor is omitted if its own ancestors already hold all its regions. So a chain of tasks in which
+/// each task submits its successor does not make the list grow forever.
 #[derive(Debug)]
 struct Ancestor {
     name: Cow<'static, str>,
@@ -46,7 +46,7 @@ impl Ancestry {
         Self(Some(Arc::new(Ancestor { name: task.shared().name.clone(), held: held.into(), parent })))
     }
 
-    /// Whether there are no regions that must be left alone.
+    /// Whether there are no regions that the task must leave alone.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -79,7 +79,7 @@ impl Ancestry {
 
 impl Drop for Ancestor {
     fn drop(&mut self) {
-        // One by one: dropping a long chain recursively would need a deep stack.
+        // Drop the ancestors one by one, because dropping a long chain recursively would need a deep stack.
         let mut next = self.parent.0.take();
         while let Some(mut last) = next.and_then(Arc::into_inner) {
             next = last.parent.0.take();

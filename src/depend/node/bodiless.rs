@@ -1,7 +1,7 @@
-//! Body of a task that is never run: of a join, or of a task that a test finishes by hand.
+//! Body of a task that does nothing: a join, the starter of a replay, or a task that a test finishes by hand.
 //!
-//! It declares accesses and kinds of unit and does nothing else. If such a task is run, its end lets other tasks
-//! begin.
+//! The body only declares accesses and kinds of unit. If such a task is run at all, its only effect is that other tasks
+//! can begin when it ends.
 
 use super::{Body, Env, Kinds, Piece, Stop};
 use crate::depend::AccessRecord;
@@ -21,7 +21,7 @@ impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send> Bodiless<A> {
         Self { accesses, kinds, complete: || (), pieces: Box::default() }
     }
 
-    /// Returns the same body for a join that is waited for at these pieces.
+    /// Returns the same body for a join that tasks wait for at these pieces.
     pub(in crate::depend) fn at(self, pieces: impl Into<Box<[Piece]>>) -> Self {
         Self { pieces: pieces.into(), ..self }
     }

@@ -1,4 +1,5 @@
-//! The place where a body runs: information that the body can query, and the addresses that its views are made of.
+//! The context in which a body runs: information that the body can query, and the addresses from which its views are
+//! made.
 
 use super::Group;
 use crate::ids::{DeviceId, UnitId};
@@ -11,25 +12,26 @@ use std::sync::{Arc, Weak};
 #[derive(Debug)]
 pub(crate) struct Env<'a> {
     pub(crate) context: &'a Context,
-    /// The location of each access's region; absent on the host, where bodies use the host copies.
+    /// The location of each access's region; `None` on the host, where bodies use the host copies.
     pub(crate) sites: Option<&'a [Site]>,
 }
 
-/// Location of a region: the address of its first element, and the distances between its elements.
+/// Location of a region: the address of its first element, and its strides.
 #[derive(Debug, Clone, Copy)]
 pub struct Site {
     /// Address of the region's first element.
     pub first: *mut u8,
-    /// Elements from one index to the next, per dimension.
+    /// Distance in elements from one index to the next, per dimension.
     pub strides: [usize; MAX_DIMS],
 }
 
 #[allow(unsafe_code)] // an address is not `Sync` by itself, and a body runs on its unit's pool
-// SAFETY: a site is only an address. Views are made of it only for a body that holds the region as its access
-// declares: the engine runs that body when its dependences are satisfied.
+// SAFETY: a site is only an address, so sharing it is harmless by itself. Views are made from it only for a body that
+// holds the region as its access declares, because the engine runs that body only when its dependences are satisfied.
+// So no two threads get conflicting views.
 unsafe impl Sync for Site {}
 
-/// A runtime's front end as the layers below see it, without its type.
+/// A runtime's front end as the lower layers see it, without its concrete type.
 pub(crate) type Entrance = Arc<dyn Any + Send + Sync>;
 
 /// Information about the unit that a body runs on (González-Tallada & Morancho 2023, Table 2, in Rust's terms).
@@ -44,10 +46,10 @@ pub(crate) type Entrance = Arc<dyn Any + Send + Sync>;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// The runtime's number.
+    /// The runtime's ID.
     pub(crate) runtime: u64,
-    /// The entrance for the body's children; one for each host, so that hosts do not all count references in one
-    /// place.
+    /// The front end through which the body submits children and creates data objects. There is one per host, so that
+    /// hosts do not contend for a single reference count.
     pub(crate) entrance: Weak<Entrance>,
     pub(crate) unit: UnitId,
     pub(crate) kind: UnitKind,
@@ -69,8 +71,8 @@ impl Context {
     }
 
     /// Returns the kind of processor that runs the body. This is the unit's kind, except that it is
-    /// [`Cpu`](UnitKind::Cpu) if the hosting core of a device unit runs the body in host memory. That core does so if
-    /// no device can run the task and the machine has no CPU unit.
+    /// [`Cpu`](UnitKind::Cpu) if the hosting core of a device unit runs the body in host memory. The hosting core does
+    /// so only if no device can run the task and the machine has no CPU unit.
     pub fn kind(&self) -> UnitKind {
         self.kind
     }
@@ -85,7 +87,8 @@ impl Context {
         self.device
     }
 
-    /// Returns the number of cores that the unit has for parallelism inside the body; rayon uses them by itself.
+    /// Returns the number of cores that the unit has for parallelism inside the body. Rayon uses these cores
+    /// automatically.
     pub fn inner_cores(&self) -> usize {
         self.inner_cores
     }

@@ -1,19 +1,20 @@
 //! Tasks that continue after their body has returned, until an event outside the body ends them.
 //!
-//! Objects that a body lends out (guards of its views, completions), or the future that it has made, keep the task
-//! from ending through a [`Hold`]. Its driver parks the task here. The thread that gives back the last hold hands the
-//! task to the driver to be ended ([`Reception`]), and the thread that wakes its future hands it over to be resumed.
+//! The objects that a body lends out (guards of its views, completions) and the future that it returns keep the task
+//! from ending: each of them has a [`Hold`]. Meanwhile the driver parks the task here. The thread that gives back the
+//! last hold passes the task to the driver to be ended, and a thread that wakes the task's future passes it to the
+//! driver to be resumed ([`Reception`]).
 //!
-//! The accesses of the task are held until it ends. Its unit has room for other tasks as soon as the body has returned
-//! and has reported that the task continues (`Body::run`, `driver/threads/detached.rs`).
+//! The task holds its accesses until it ends. Its unit can run other tasks as soon as the body has returned and
+//! reported that the task continues (`Body::run`, `driver/threads/detached.rs`).
 //!
 //! Invariants:
-//! 1. A task ends when its last hold has been given back, and not before: everything that was lent out of it stays
-//!    valid until then. A hold that is never given back keeps the task from ending for ever.
-//! 2. The task's failure is settled before its last hold is given back. The first cause stays, except that any other
-//!    cause replaces that of a dropped guard, which may be a consequence of the other.
+//! 1. A task ends when its last hold has been given back, and not before, so everything that it lent out stays valid
+//!    until then. A hold that is never given back prevents the task from ever ending.
+//! 2. The task's failure is final before its last hold is given back. The first cause is kept, with one exception: any
+//!    other cause replaces that of a dropped guard, because the dropped guard may be a consequence of the other cause.
 //!
-//! Nothing here runs a body, and no user code runs under the lock.
+//! This module never runs a body, and runs no user code under the lock.
 
 use super::OwnedTask;
 use crate::error::{BoxError, FailureReason};
@@ -25,43 +26,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Wake, Waker};
 
-/// The driver as the recipient of tasks that have continued without a thread.
+/// The driver's interface for receiving tasks that have continued without a thread.
 pub(crate) trait Reception: Send + Sync {
-    /// Ends a task after everything that was lent out of it has been given back. Called by any thread.
+    /// Ends a task after everything that it lent out has been given back. May be called by any thread.
     fn ended(self: Arc<Self>, task: OwnedTask, away: Away);
 
-    /// Resumes a task. Called by any thread.
+    /// Resumes a task. May be called by any thread.
     fn woken(&self, task: OwnedTask, unit: UnitId);
 }
 
 /// Information about a task that was detached from its driver.
 #[derive(Debug)]
 pub(crate) struct Away {
-    /// The unit that ran its body.
+    /// The unit that ran the task's body.
     pub(crate) unit: UnitId,
-    /// How long units have run it in total.
+    /// Total time in nanoseconds for which units have run the task.
     pub(crate) elapsed_ns: u64,
     pub(crate) failure: Option<FailureReason>,
 }
 
-/// A task that no thread works on.
+/// A parked task, which no thread is currently working on.
 pub(crate) struct Parked {
     pub(crate) task: OwnedTask,
     pub(crate) unit: UnitId,
 }
 
-/// State that keeps a task from ending when its body has returned; see the module documentation.
+/// State that prevents a task from ending when its body returns; see the module documentation.
 pub(crate) struct Detachment {
     state: Detached<Parked>,
     failure: Mutex<Option<FailureReason>>,
     elapsed_ns: AtomicU64,
-    /// The future is to be dropped at its next poll.
+    /// Whether the future must be dropped instead of being polled again.
     cancelled: AtomicBool,
-    /// A guard that is dropped without being finished fails the task.
+    /// Whether dropping a guard without finishing it fails the task.
     strict: bool,
     birth: Birth,
-    /// The driver, once the body has returned. Kept until the task ends, because the driver owns what the task
-    /// consists of.
+    /// The driver; `None` until the body has returned. Kept until the task ends, because the driver owns the resources
+    /// that the task uses.
     reception: Mutex<Option<Arc<dyn Reception>>>,
 }
 
@@ -86,10 +87,10 @@ impl Detachment {
         Hold(Some(self.clone()))
     }
 
-    /// Records why the task will have failed.
+    /// Records the reason for the task's failure, which is reported when the task ends.
     pub(crate) fn fail(&self, reason: FailureReason) {
         if !self.birth.is_here() {
-            return; // in a child of `fork` nothing of the runtime continues
+            return; // in a child of `fork`, no part of the runtime continues
         }
         let mut failure = self.failure.lock();
         let unwanted = match &*failure {
@@ -111,7 +112,7 @@ impl Detachment {
         self.wake_by_ref();
     }
 
-    /// Whether the future is to be dropped. Call this after [`Self::run`], so that a later [`Self::cancel`] wakes the
+    /// Whether the future must be dropped. Call this after [`Self::run`], so that a later [`Self::cancel`] wakes the
     /// future again.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
@@ -148,12 +149,12 @@ impl Detachment {
         self.give_back();
     }
 
-    /// Parks the task, whose body waits, until it is woken; returns it if it was woken already.
+    /// Parks a task whose future waits until it is woken. Returns the task if it has already been woken.
     pub(crate) fn wait(&self, parked: Parked) -> Option<Parked> {
         self.state.park(parked)
     }
 
-    /// Returns how the task has ended; no hold is left but its body's.
+    /// Returns information about how the task has ended. Must be called when the body's hold is the only one left.
     pub(crate) fn away(&self, unit: UnitId) -> Away {
         Away { unit, elapsed_ns: self.elapsed_ns.load(Ordering::Relaxed), failure: self.failure.lock().take() }
     }
@@ -196,7 +197,7 @@ impl fmt::Debug for Detachment {
     }
 }
 
-/// Keeps a task from ending until the hold is given back or dropped.
+/// Prevents a task from ending until the hold is given back or dropped.
 #[derive(Debug)]
 pub(crate) struct Hold(Option<Arc<Detachment>>);
 
@@ -239,17 +240,17 @@ impl Drop for Hold {
     }
 }
 
-/// Why a body that has returned has not ended its task successfully.
+/// Reason why a body returned without ending its task successfully.
 pub(crate) enum Stop {
-    /// It has failed.
+    /// The task has failed.
     Failed(crate::error::BoxError),
-    /// The task continues without it.
+    /// The task continues without its body.
     Detached(Leaving),
 }
 
 /// A task that continues after its body has returned.
 pub(crate) struct Leaving {
     pub(crate) detachment: Arc<Detachment>,
-    /// The task's future waits to be woken; otherwise the body has ended.
+    /// Whether the task's future waits to be woken. If false, the body has ended.
     pub(crate) waits: bool,
 }

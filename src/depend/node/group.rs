@@ -1,23 +1,23 @@
-//! Groups of tasks: the number of unfinished members, the failures of members, and cancellation.
+//! Task groups: the number of unfinished members, the members' failures, and cancellation.
 //!
-//! The body of a member is wrapped ([`Boxed`]), and its owner has a [`Membership`], which counts the task out when it
-//! is dropped: at the very end, when everything that the body captured is gone and the tasks that waited for it have
-//! been released. So a task without a group pays only for the check whether it has one.
+//! A member's body is wrapped ([`Boxed`]), and the member's owner has a [`Membership`], which counts the task out when
+//! it is dropped. That happens at the very end, when everything that the body captured has been dropped and the task's
+//! successors have been released. So a task without a group pays only for checking that it has none.
 //!
-//! A future that has begun is registered in the groups of its task, as a weak reference, so that cancelling a
-//! group finds it. It is then woken, and the unit's thread that would poll it drops it ([`Detachment::cancel`]).
+//! A future that has begun is registered in its task's groups as a weak reference, so that cancelling a group can find
+//! it. Cancelling wakes the future, and the unit's thread that would poll it drops it instead ([`Detachment::cancel`]).
 //!
 //! When a group is cancelled, members that have not begun fail as cancelled and poison the regions that they would have
-//! written: the wrapper of the body checks for this.
+//! written. The body's wrapper checks for this.
 //!
 //! Nothing in this module waits or runs anything on a group's behalf.
 //!
 //! Invariants:
-//! 1. A group counts a member from before its submission until its membership is dropped, which is the last thing
-//!    that its owner does with the task: its body is gone, and owners of a handle see it finished. Its failure was
-//!    noted before.
-//! 2. A member is counted in its group and in all groups above that.
-//! 3. Under the lock references are moved, and no failure is dropped; no future is woken there.
+//! 1. A group counts a member from before the member's submission until its membership is dropped, which is the last
+//!    thing that the task's owner does: by then the body has been dropped, any failure has been noted, and every handle
+//!    shows the task as finished.
+//! 2. A member is counted in its group and in all enclosing groups.
+//! 3. Under the lock, references are only moved; no failure is dropped and no future is woken.
 
 use super::{Body, Detachment, Env, Kinds, Leaving, Stop, TaskRef};
 use crate::depend::{AccessRecord, Accumulation};
@@ -45,15 +45,15 @@ pub(crate) struct Group {
 
 #[derive(Default)]
 struct State {
-    /// Why members have not run to their end.
+    /// The failures of members that did not run to their end.
     failures: Causes,
-    /// Wakers of waiters for the end of all members.
+    /// Wakers of the threads and futures that wait until all members have ended.
     waiting: Vec<Waker>,
-    /// Members whose futures have begun and not ended, by their addresses.
+    /// Members whose futures have begun but not ended, by address.
     futures: FxHashMap<usize, Weak<Detachment>>,
 }
 
-/// Failures in the order in which they happened, each once.
+/// Failures in the order in which they happened, without duplicates.
 #[derive(Debug, Default)]
 pub(in crate::depend) struct Causes {
     all: Vec<Arc<TaskFailure>>,
@@ -68,7 +68,7 @@ impl Causes {
         }
     }
 
-    /// Takes the failures that were noted since the last call.
+    /// Takes the failures noted since the last call.
     pub(in crate::depend) fn take(&mut self) -> Vec<Arc<TaskFailure>> {
         self.known.clear();
         std::mem::take(&mut self.all)
@@ -109,7 +109,8 @@ impl Group {
                 for group in self.line() {
                     group.state.lock().futures.insert(address, Arc::downgrade(detachment));
                 }
-                // Either `cancel` finds the future in the map, or its flag is visible here: both sides take the lock.
+                // Both sides take the lock, so either `cancel` finds the future in the map, or `cancel`'s flag is
+                // visible here.
                 if self.is_cancelled() {
                     detachment.cancel();
                 }
@@ -124,19 +125,20 @@ impl Group {
         self.line().any(|group| group.cancelled.load(Ordering::Acquire))
     }
 
-    /// Takes the failures of members since the last call, in the order in which they happened.
+    /// Takes the members' failures since the last call, in the order in which they happened.
     pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
         self.state.lock().failures.take()
     }
 
-    /// Notes why a member will not run to its end.
+    /// Records why a member will not run to its end.
     pub(crate) fn note(&self, failure: &Arc<TaskFailure>) {
         for group in self.line() {
             group.state.lock().failures.note(failure);
         }
     }
 
-    /// Registers a waker that is woken when no member is left, until the returned value is dropped.
+    /// Registers a waker that is woken when no member is left. The registration lasts until the returned value is
+    /// dropped.
     pub(crate) fn tell(self: &Arc<Self>, waker: Waker) -> Told {
         self.state.lock().waiting.push(waker.clone());
         Told { group: self.clone(), waker }
@@ -150,8 +152,8 @@ impl Group {
 
     fn leave(&self) {
         for group in self.line() {
-            // A waiter that registers its waker after this sees the count of 0; one that registered before is found
-            // here.
+            // A waiter that registers its waker after this decrement sees a count of 0; a waiter that registered
+            // earlier is found below.
             if group.members.fetch_sub(1, Ordering::AcqRel) == 1 {
                 let waiting = group.state.lock().waiting.clone();
                 waiting.into_iter().for_each(Waker::wake);
@@ -161,7 +163,7 @@ impl Group {
 }
 
 impl Drop for Group {
-    /// Drops the groups that contain this one in a loop, since there may be more of them than a stack has room for.
+    /// Drops the enclosing groups in a loop, because recursion over many nested groups could overflow the stack.
     fn drop(&mut self) {
         let mut next = self.parent.take();
         while let Some(mut group) = next.and_then(Arc::into_inner) {
@@ -192,7 +194,7 @@ impl Drop for Told {
     }
 }
 
-/// A task's place in a group, until it is dropped.
+/// A task's membership in a group, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Membership(Arc<Group>);
 
@@ -204,8 +206,8 @@ impl Drop for Membership {
 
 /// The boxed body of a task that is in a group or has bodies for devices.
 ///
-/// Its type does not depend on its content, so that the compiler instantiates each of a program's task types once,
-/// instead of again for groups and for devices.
+/// Its type does not depend on the body's type, so the compiler instantiates each of a program's task types only once,
+/// and not again for groups and for devices.
 pub(crate) struct Boxed {
     body: Box<dyn Body>,
     group: Option<Arc<Group>>,
@@ -216,7 +218,7 @@ impl Boxed {
         Self { body, group }
     }
 
-    /// Drops the body and returns an error if the group was cancelled; the task has not begun.
+    /// Called before the task begins. If the group was cancelled, drops the body and returns an error.
     fn begin(&self) -> Result<(), BoxError> {
         if !self.group.as_ref().is_some_and(|group| group.is_cancelled()) {
             return Ok(());
@@ -326,7 +328,7 @@ mod tests {
     use crate::depend::hand_made::task;
     use crate::sync::Flow;
 
-    /// A thread that is told that no member is left finds all of them finished, and their successors released.
+    /// A thread that is notified that no member is left finds all members finished and their successors released.
     #[test]
     fn member_counts_until_it_has_finished() {
         let all = Arc::new(Group::default());

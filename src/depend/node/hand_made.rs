@@ -1,6 +1,6 @@
 //! Hand-made tasks, for tests of layers that need tasks without bodies.
 //!
-//! Such a task declares accesses and does nothing else. Tests that want to see a task run belong to another layer.
+//! Such a task only declares accesses. Tests that need a task to run belong to another layer.
 
 use super::{Bodiless, Body, Kinds, Lane, Meta, Own, Submitting};
 use crate::depend::{AccessRecord, Datum, Mode};

@@ -10,11 +10,11 @@ impl Kinds {
     /// No kind.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Kinds that a body for CPU units runs on.
+    /// Kinds of unit that can run a body for CPU units.
     pub(crate) const CPU: Self = Self::NONE.with(UnitKind::Cpu);
-    /// Kinds that a body for emulated devices runs on.
+    /// Kinds of unit that can run a body for emulated devices.
     pub(crate) const EMULATED: Self = Self::NONE.with(UnitKind::Emulated);
-    /// Kinds that a body for accelerators runs on.
+    /// Kinds of unit that can run a body for accelerators.
     pub(crate) const ACCELERATED: Self = {
         let (mut kinds, mut next) = (Self::NONE, 0);
         while next < UnitKind::ALL.len() {
@@ -49,7 +49,7 @@ impl Kinds {
         self.0 & !others.0 == 0
     }
 
-    /// Describes the kinds in words.
+    /// Describes the kinds for messages.
     pub(crate) fn describe(self) -> String {
         let kinds = UnitKind::ALL.into_iter().filter(|kind| self.has(*kind)).map(UnitKind::keyword);
         match kinds.collect::<Vec<_>>() {

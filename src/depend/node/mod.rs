@@ -1,11 +1,11 @@
 //! The untyped task, as all layers between a submission and a body see it.
 //!
 //! A task is a block of [`crate::sync`] with a header that every thread may read ([`Meta`]), optional state that few
-//! tasks need ([`Side`]), and a body of any type ([`Body`]). This module also tracks whose code runs on a thread
-//! ([`running`]) and which regions a task submitted there must leave alone ([`Ancestry`]).
+//! tasks need ([`Side`]), and a body of any type ([`Body`]). This module also tracks the task whose code runs on a
+//! thread ([`running`]) and the regions that tasks submitted by this code must leave alone ([`Ancestry`]).
 //!
-//! This module never looks at a history and never makes an edge. It names only the parts of the dependence analysis
-//! that a task carries: its accesses, its turns and its tickets.
+//! This module never accesses a history and never creates an edge. Of the dependence analysis, it knows only the parts
+//! that a task carries: its accesses, turns and tickets.
 
 mod ancestry;
 mod bodiless;
@@ -70,43 +70,46 @@ pub(crate) type Task = sync::Task<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
 /// The task that a thread shows to other threads as running.
 pub(crate) type ExposedTask = sync::Exposed<Node>;
-/// The record that other threads see of a stack whose thread has left it.
+/// The record by which other threads can still see the tasks on a stack that its thread has left.
 pub(crate) type ExposedApart = sync::Apart<Node>;
 /// Tasks whose bodies wait, each with its parent's domain.
 pub(crate) type SuspendedTasks = sync::Suspended<Node, Option<Arc<Domain>>>;
 /// A walk along the edges of the graph.
 pub(crate) type Walk = sync::Walk<Node>;
-/// A task from which a walk begins because a thread shows it.
+/// A task from which a walk begins, because a thread shows it as running.
 pub(crate) type ShownTask<'a> = sync::Running<'a, Node>;
-/// A task that a walk has met.
+/// A task that a walk has reached.
 pub(crate) type WalkedTask<'a> = sync::Met<'a, Node>;
 /// A task on the path from one task to another.
 pub(crate) type Step<'a> = sync::Step<'a, Node>;
 
 /// The header of a task, which every thread may read.
 ///
-/// Fields that are read when the task runs and ends come last, near the body, which follows.
+/// Fields that are read when the task runs and ends come last, close to the body that follows the header.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Meta {
     pub(crate) name: Cow<'static, str>,
     pub(crate) location: &'static Location<'static>,
     pub(crate) id: TaskId,
-    /// The domain of its children, if it has or may have any.
+    /// The domain of the task's children, if the task has or may have children.
     pub(crate) domain: OnceLock<Arc<Domain>>,
     pub(crate) priority: i32,
-    /// Made by the runtime itself (a read, a release): neither counted nor recorded.
+    /// Whether the runtime itself created the task, for example for a read or a release. Internal tasks are neither
+    /// counted nor recorded.
     pub(crate) internal: bool,
-    /// Has commutative accesses or reductions. When it has no predecessor left, it may still have to wait for its
-    /// turns ([`take_turns`](crate::depend::take_turns)) or to be let in ([`let_in`](crate::depend::let_in)).
+    /// Whether the task has commutative accesses or reductions. After its last predecessor has finished, such a task
+    /// may still have to wait for its turns ([`take_turns`](crate::depend::take_turns)) or to be let in
+    /// ([`let_in`](crate::depend::let_in)).
     pub(crate) queues: bool,
-    /// Has nothing to do: stands for everything that it waits for (see [`crate::depend`]).
+    /// Whether the task is a join: it does nothing itself and stands for everything that it waits for (see
+    /// [`crate::depend`]).
     pub(crate) join: bool,
     /// The driver's counter that counts the task when it has finished.
     pub(crate) lane: Lane,
 }
 
-/// One of the driver's counters. A task that runs again and again gets another one each time.
+/// Index of one of the driver's counters. A task that runs repeatedly gets another counter each time.
 #[derive(Debug)]
 pub(crate) struct Lane(AtomicU8);
 
@@ -138,7 +141,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Whether it is empty, as it usually is.
+    /// Whether both fields are empty, which is the usual case.
     #[inline(always)] // on the path of every task
     pub(crate) fn is_bare(&self) -> bool {
         self.side.is_none() & self.child.is_none()
@@ -166,52 +169,55 @@ impl DerefMut for Own {
 pub(crate) struct Side {
     /// The turns that a commutative task waits for.
     pub(crate) turns: Turns,
-    /// Where and when the task's private replicas are combined; the next one is last.
+    /// Where and when the task's private replicas are combined. The next ticket to use is the last one in the list.
     pub(crate) tickets: Tickets,
     /// The user's estimate of the task's work, in any unit that all tasks share.
     pub(crate) cost: Option<f64>,
     /// The task's place in an iteration space.
     pub(crate) place: Option<crate::sched::Place>,
-    /// The loop index next to which it runs.
+    /// The loop index next to which the task should run.
     pub(crate) beside: Option<crate::sched::Beside>,
-    /// The device that it is meant for, as long as that device is available.
+    /// The device on which the task should run, as long as that device is available.
     pub(crate) device: Option<crate::ids::DeviceId>,
-    /// For a task across the devices of its unit: where the accesses of each part end.
+    /// For a task that spans the devices of its unit: for each part, the end of its range of accesses.
     pub(crate) across: Option<Arc<[usize]>>,
     /// The address space that an internal task is bound to.
     pub(crate) space: Option<crate::ids::SpaceId>,
-    /// The kinds of unit that it can run on, if that does not follow from its bodies alone.
+    /// The kinds of unit that the task can run on, if its bodies alone do not determine them.
     pub(crate) kinds: Option<Kinds>,
-    /// The data object that is gone when this (internal) task has run.
+    /// The data object that no longer exists once this internal task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
-    /// The (internal) task comes after all tasks that name its data objects, even if they touch none of the data.
+    /// Whether this internal task comes after all tasks that declare its data objects, even tasks that touch none of
+    /// the data.
     pub(crate) behind_all: bool,
-    /// The memory that this (internal) task holds is lent out until the borrower gives it back.
+    /// Whether the memory that this internal task holds is lent out until the borrower gives it back.
     pub(crate) lends: bool,
-    /// The task counts as ended although that memory is still lent out: waits for tasks do not wait for it.
+    /// Whether the task already counts as ended although its memory is still lent out, so that waiting for all tasks
+    /// does not include it.
     pub(crate) counted: bool,
-    /// The waker of the thread or future that waits for this (internal) task.
+    /// The waker of the thread or future that waits for this internal task.
     pub(crate) awaited_by: Option<Waker>,
-    /// The end of this task may be waited for, so the task does not release its successors before.
+    /// Whether some thread or future may wait for this task's end, so the task must not release its successors before
+    /// it ends.
     pub(crate) awaited: bool,
-    /// Tasks that it waits for in addition to those found by its accesses: producers of results, and probes. Kept
-    /// until they are entered.
+    /// Additional predecessors that the accesses do not reveal: producers of results, and probes. Kept until the task
+    /// is entered.
     pub(crate) predecessors: Vec<Predecessor>,
-    /// Whether one of its accesses is an `outcome`.
+    /// Whether any of the task's accesses is an `outcome`.
     pub(crate) has_outcomes: bool,
-    /// This (internal) task is short, and the submitting thread waits for it: that thread runs it if it is ready
-    /// then.
+    /// Whether this internal task is short and the submitting thread waits for it. If the task is ready at that point,
+    /// the submitting thread runs it.
     pub(crate) here: bool,
-    /// The tasks in whose bodies it was submitted.
+    /// The tasks from whose bodies the task was submitted.
     pub(crate) ancestry: Ancestry,
-    /// Present if it is in a group and has not ended.
+    /// Present if the task is in a group and has not ended.
     pub(crate) membership: Option<Membership>,
-    /// Present if it is at the border of a graph that runs again and again.
+    /// Present if the task is at the border of a graph that runs repeatedly.
     pub(crate) gate: Option<Gate>,
-    /// The first of the tasks that are entered together with it, none of which can begin before all can. No other
-    /// task with a number that high has come into their histories.
+    /// The first of the siblings that are entered together with this task; none of them can begin before all of them
+    /// can. A task in their histories is a sibling exactly if its ID is at least this one.
     pub(crate) eldest: Option<TaskId>,
-    /// Collects the tasks that have left the contents it finds, if it needs them.
+    /// Collects the tasks that produced the contents that this task finds, if the task needs to know them.
     pub(crate) sources: Option<Arc<Sources>>,
 }
 

@@ -1,25 +1,25 @@
-//! Interface of a task that stands for several: the data that it finds and leaves is good or bad part by part.
+//! Interface of a task that stands for several tasks: the data that it uses and produces is good or bad part by part.
 //!
-//! Such a task neither gets poison along edges nor passes it on. Before it is run, it is told which parts of the data
-//! it uses are lost. The parts that it leaves bad are marked as lost, with the cause, once it has been enqueued or
-//! run.
+//! Such a task neither receives nor passes on poison along edges. Instead, before it is run, it is notified which parts
+//! of the data that it uses are lost. Once it has been enqueued or run, the parts that it failed to produce are marked
+//! as lost, with the cause.
 
 use crate::error::TaskFailure;
 use crate::ids::DataId;
 use crate::region::Block;
 use std::sync::Arc;
 
-/// See the module documentation.
+/// Part-by-part interface of a task; see the module documentation.
 pub(crate) trait Parts {
-    /// Returns a block around the `access`-th region that is to be allocated in one piece with it.
+    /// Returns a block that contains the `access`-th region and must be allocated as a single piece.
     fn hull(&self, access: usize) -> Block;
 
-    /// Reports that this part of the data that the task uses is lost.
+    /// Notifies the task that this part of the data that it uses is lost.
     fn is_lost(&self, data: DataId, block: &Block, cause: &Arc<TaskFailure>);
 
-    /// Visits the parts that the task has not left as it should when it was enqueued or run.
+    /// Visits the parts that the task failed to produce when it was enqueued or run, with the cause.
     fn missing(&self, visit: &mut dyn FnMut(DataId, &Block, &Arc<TaskFailure>));
 
-    /// Takes the failures since the last call.
+    /// Takes the failures that occurred since the last call.
     fn failures(&self) -> Vec<Arc<TaskFailure>>;
 }

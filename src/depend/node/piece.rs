@@ -1,10 +1,10 @@
-//! A part of a data object with its access mode, kept when the access itself may be gone.
+//! A part of a data object with its access mode, stored independently of the access, which may no longer exist.
 
 use crate::depend::{AccessRecord, Mode};
 use crate::ids::DataId;
 use crate::region::Block;
 
-/// A part of a data object, and how it is accessed. Data objects are identified by their ids, which are never reused.
+/// A part of a data object, and its access mode. The data object is identified by its ID, which is never reused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) data: DataId,
@@ -23,7 +23,7 @@ impl Piece {
         self.data == other.data && self.block.contains(&other.block) && (self.mode.writes() || !other.mode.writes())
     }
 
-    /// Whether the two must not happen at once.
+    /// Whether the two accesses must not happen at the same time.
     pub(super) fn conflicts_with(&self, access: &AccessRecord<'_>) -> bool {
         self.data == access.datum.id
             && (self.mode.writes() || access.mode.writes())

@@ -1,8 +1,8 @@
 //! Tracking of the task whose code runs on the current thread: tasks that this code submits become its children.
 //!
-//! A task's code consists of its body, the destructors of the captured values and the operation of a reduction. It
-//! runs on the thread that called it, and in parts on the other threads of its unit's pool ([`Team`]). Threads that
-//! it starts by itself belong to no task.
+//! A task's code consists of its body, the destructors of the captured values and the operation of a reduction. The
+//! code runs on the calling thread, and parts of it may run on the other threads of the unit's pool ([`Team`]). Threads
+//! that the code starts itself belong to no task.
 //!
 //! Nothing in this module waits, and a team's lock is held only as long as it takes to clone an `Arc`.
 
@@ -16,12 +16,13 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-/// The body to which the current code belongs, if several threads may run parts of that body. Such code must not wait.
+/// The body to which the current code belongs, if several threads may run parts of that body. Code in such a part must
+/// not wait.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Part {
     /// The regions that children of that body must leave alone.
     ancestry: Ancestry,
-    /// The domain in which those children are entered; left out if the task itself provides it.
+    /// The domain in which these children are entered; `None` if the task itself provides the domain.
     domain: Option<Arc<Domain>>,
 }
 
@@ -32,15 +33,15 @@ impl Part {
     }
 }
 
-/// The threads of one unit's pool. The code that they run is part of the body that the unit runs at the moment.
+/// The threads of one unit's pool. Code on these threads counts as part of the body that the unit is currently running.
 ///
-/// Code that an earlier body spawned and did not wait for may still run then; it is treated as a part of the current
-/// body too.
+/// If an earlier body spawned code and did not wait for it, that code may still be running; it is also treated as part
+/// of the current body.
 #[derive(Debug, Default)]
 pub(crate) struct Team(Mutex<Part>);
 
 thread_local! {
-    /// The tasks whose code is on this thread's stack; each runtime is a domain.
+    /// The tasks whose code is on this thread's stack; each runtime is a separate scope domain.
     static RUNNING: Scope<OwnedTask, Part> = const { Scope::new() };
     /// The team that this thread belongs to, and its runtime.
     static TEAM: OnceCell<(u64, Arc<Team>)> = const { OnceCell::new() };
@@ -60,7 +61,7 @@ pub(crate) fn as_body_of<R>(runtime: u64, waits: bool, task: &OwnedTask, code: i
     Scope::enter(&RUNNING, (runtime, waits), Some(task), code)
 }
 
-/// As [`as_body_of`], while this thread's team helps with the body.
+/// Like [`as_body_of`], but the other threads of this thread's team may run parts of the body.
 #[cold]
 pub(crate) fn as_body_with_team<R>(runtime: u64, waits: bool, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
     let Some(team) = team_of(runtime) else { return as_body_of(runtime, waits, task, code) };
@@ -71,8 +72,8 @@ pub(crate) fn as_body_with_team<R>(runtime: u64, waits: bool, task: &OwnedTask, 
     ended
 }
 
-/// Calls `code`, in which user code runs whose task is not visible from here: the task is on another thread, or the
-/// code consists of destructors at the end of the task.
+/// Calls `code`, which runs user code without a visible task: either the task is on another thread, or the code
+/// consists of destructors at the task's end.
 #[inline]
 pub(crate) fn inside<R>(runtime: u64, code: impl FnOnce() -> R) -> R {
     Scope::enter(&RUNNING, (runtime, false), None, code)
@@ -84,7 +85,7 @@ pub(crate) fn join(runtime: u64, team: Arc<Team>) {
     IN_TEAM.set(true);
 }
 
-/// Whether the code that runs here is the body of a task of this runtime, and may wait.
+/// Whether the current code is the body of one of this runtime's tasks and may wait.
 #[inline]
 pub(crate) fn may_wait(runtime: u64) -> bool {
     RUNNING.with(|running| running.is_open(runtime))
@@ -95,12 +96,12 @@ pub(crate) fn waits_in() -> Option<u64> {
     RUNNING.with(Scope::open)
 }
 
-/// Returns the runtime whose code runs innermost here, and whether its task is known.
+/// Returns the runtime of the innermost user code on this thread's stack, and whether the code's task is known.
 pub(crate) fn innermost() -> Option<(u64, bool)> {
     RUNNING.with(|running| running.find(|domain, task, _| Some((domain, task.is_some()))))
 }
 
-/// Calls `code`, which must not wait, with the part of a body that runs here, if any.
+/// Calls `code`, which must not wait, with the part of a body that this thread is running, if any.
 pub(crate) fn with_part<R>(runtime: u64, code: impl FnOnce(Option<&Part>) -> R) -> R {
     let mut code = Some(code);
     let made = RUNNING.with(|running| {
@@ -119,7 +120,7 @@ pub(crate) fn with_part<R>(runtime: u64, code: impl FnOnce(Option<&Part>) -> R) 
     made.flatten().unwrap_or_else(|| code.take().expect("the code was not called yet")(None))
 }
 
-/// Whether a part of a body of this runtime runs here.
+/// Whether this thread is running a part of a body of this runtime.
 pub(crate) fn is_part(runtime: u64) -> bool {
     let is_part = |part: &Part| part.domain.is_some();
     let innermost = RUNNING
@@ -127,7 +128,7 @@ pub(crate) fn is_part(runtime: u64) -> bool {
     innermost == Some(true)
 }
 
-/// Calls `code` as such a part.
+/// Calls `code` as this part of a body.
 pub(crate) fn as_part<R>(runtime: u64, part: &Part, code: impl FnOnce() -> R) -> R {
     Scope::enter_noted(&RUNNING, runtime, part.clone(), code)
 }
@@ -144,7 +145,7 @@ pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> 
     innermost.flatten()
 }
 
-/// Returns the task of a frozen graph whose body, or whose descendant's body, runs here.
+/// Returns the task of a frozen graph whose body, or whose descendant's body, is running on this thread.
 pub(crate) fn replayed_here(runtime: u64) -> Option<TaskId> {
     let replayed = |task: &OwnedTask| match task.is_in_rounds() {
         true => Some(task.shared().id),
@@ -166,9 +167,10 @@ pub(crate) fn member_of(group: &Group) -> Option<Cow<'static, str>> {
     RUNNING.with(|running| running.find(|_, task, _| task.and_then(name)))
 }
 
-/// Whether `task` was submitted, directly or not, in the body that runs here.
+/// Whether `task` was submitted, directly or indirectly, from the body that is running on this thread.
 pub(crate) fn is_descendant_here(runtime: u64, task: &OwnedTask) -> bool {
-    /// Tasks nested deeper than this are not recognized as descendants: they get a separate stack.
+    /// Tasks nested deeper than this are not recognized as descendants, which only means that they get a separate
+    /// stack.
     const MOST_LEVELS: usize = 64;
     let mut domains =
         std::iter::successors(task.owned().child.as_ref().map(Child::parent).cloned(), |domain| domain.outer())
@@ -180,14 +182,16 @@ pub(crate) fn is_descendant_here(runtime: u64, task: &OwnedTask) -> bool {
     with_task(runtime, is_of).unwrap_or(false)
 }
 
-/// Whether `task` was submitted, directly or not, in the body of this domain's task, which has not ended.
+/// Whether `task` was submitted, directly or indirectly, from the body of this domain's task. The domain's task must
+/// not have ended.
 pub(crate) fn descends_from(domain: &Arc<Domain>, task: &OwnedTask) -> bool {
     let parent = task.owned().child.as_ref().map(Child::parent).cloned();
     std::iter::successors(parent, |domain| domain.outer()).any(|parent| Arc::ptr_eq(&parent, domain))
 }
 
-/// Returns the domain of the task whose body, or a part of it, runs here; its children are entered there. A task that
-/// runs in rounds has waited for its children when its body has ended, so code that runs for it after that has none.
+/// Returns the domain of the task whose body, or a part of it, is running on this thread; the task's children are
+/// entered there. Returns `None` for code that runs after the body of a task in rounds has ended, because the task has
+/// already waited for its children by then.
 pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
     let has_children = |task: &&OwnedTask| !task.is_in_rounds() || may_wait(runtime);
     let here = RUNNING.with(|running| {
@@ -200,7 +204,7 @@ pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
     here.unwrap_or_else(|| team_of(runtime).and_then(|team| team.0.lock().domain.clone()))
 }
 
-/// Returns the task whose body, or a part of it, runs here.
+/// Returns the task whose body, or a part of it, is running on this thread.
 pub(crate) fn task_here(runtime: u64) -> Option<TaskId> {
     if RUNNING.with(Scope::is_empty) && !IN_TEAM.get() {
         return None;
@@ -208,12 +212,12 @@ pub(crate) fn task_here(runtime: u64) -> Option<TaskId> {
     with_task(runtime, |task| task.shared().id).or_else(|| domain_here(runtime).map(|domain| domain.task()))
 }
 
-/// Calls `code`, which runs on a separate stack and left `frames` there the last time.
+/// Calls `code`, which runs on a separate stack; `frames` are the frames that it had when it was last suspended.
 pub(crate) fn apart<R>(frames: &mut Frames, code: impl FnOnce() -> R) -> R {
     Scope::apart(&RUNNING, frames, code)
 }
 
-/// Whether this thread's stack contains no code of any task.
+/// Whether this thread's stack contains no task code at all.
 pub(crate) fn is_outside() -> bool {
     RUNNING.with(Scope::is_empty)
 }
@@ -225,10 +229,10 @@ pub(crate) fn is_inside(runtime: u64) -> bool {
     !RUNNING.with(Scope::is_empty) && RUNNING.with(find).is_some()
 }
 
-/// Returns the ancestors of a task that is submitted to `runtime` here and now.
+/// Returns the ancestors of a task that this thread is about to submit to `runtime`.
 ///
-/// The innermost task decides. If that belongs to another runtime, the new task has no parent, because tasks of two
-/// runtimes have no common order.
+/// Only the innermost task counts. If it belongs to another runtime, the new task has no ancestors, because tasks of
+/// different runtimes have no common order.
 #[inline]
 pub(crate) fn ancestry(runtime: u64) -> Ancestry {
     if RUNNING.with(Scope::is_empty) && !IN_TEAM.get() {

@@ -12,20 +12,20 @@ use crate::sync::Pooled;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Tasks of a graph, by their index.
+/// Indices of a graph's tasks.
 type Numbers = SmallVec<[u32; 2]>;
 
-/// The use that a graph makes of one part of a data object, while it is built.
+/// How a graph uses one part of a data object, collected while the graph is built.
 #[derive(Clone, Default)]
 pub(super) struct Cell {
     is_used: bool,
     /// Tasks that use contents from before the graph.
     readers: Numbers,
-    /// The last writing group.
+    /// Tasks of the last writing group.
     writers: Numbers,
     /// The mode of that group, if no other task has come after it.
     open: Option<Mode>,
-    /// Whether that group is the first to write, and gets contents from before the graph.
+    /// Whether that group is the first to write the part, so that its members find the contents from before the graph.
     is_first: bool,
 }
 
@@ -36,13 +36,13 @@ pub(super) struct Part {
     block: Block,
     /// Tasks that use contents from before the graph.
     pub(super) readers: Numbers,
-    /// The last writers, if any task writes.
+    /// Tasks of the last writing group; `None` if no task writes the part.
     pub(super) writers: Option<Numbers>,
 }
 
 /// Result of entering a border.
 pub(super) struct Entered {
-    /// Number of entries and gates.
+    /// Total number of entries and gates.
     pub(super) tasks: usize,
     pub(super) ready: Vec<OwnedTask>,
     pub(super) joins: Vec<OwnedTask>,
@@ -93,18 +93,18 @@ impl Part {
     }
 }
 
-/// Makes a task without a body that shows the access by which it is entered. If it waits for a reader of the part
-/// that leaves children, it then also waits for the children that read the part.
+/// Makes a bodiless task with the access by which it is entered. The access matters if the task waits for a reader that
+/// leaves children: the task then also waits for the children that read the part.
 fn gate_at(own: Own, kept: Arc<dyn Keeps>, block: Block, mode: Mode) -> Submitting {
     bodiless(own, move |visit| visit(AccessRecord { datum: kept.datum(), block: &block, mode }))
 }
 
-/// Enters the border of a batch into the histories of all its data objects at once. Parts known to be bad are so for
-/// all later tasks. With entries, the batch learns whether the contents it reads are good. Without a batch, no part
-/// is held.
+/// Enters the border of a batch into the histories of all its data objects at once. Parts that are known to be bad
+/// become bad for all later tasks. If entries are requested, the batch learns whether the contents that it reads are
+/// good. If no batch is given, no part is held.
 ///
 /// # Errors
-/// Returns an error if a data object was taken; nothing was entered then.
+/// Returns an error if a data object was taken; in that case nothing was entered.
 pub(super) fn enter(
     frozen: &Frozen,
     replays: &Arc<Replays>,

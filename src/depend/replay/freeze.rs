@@ -1,4 +1,4 @@
-//! Freezing of recorded tasks: their edges and their border become a graph that is kept.
+//! Freezing of recorded tasks: their edges and their border become a reusable graph.
 
 use super::border::Part;
 use super::{Fringe, Gate, Poison};
@@ -26,7 +26,7 @@ pub(crate) struct Freezer {
     queued: Vec<Queued>,
 }
 
-/// State that a task needs for each round in addition to its edges.
+/// State that a task needs again in each round, in addition to its edges.
 struct Queued {
     task: usize,
     turns: Turns,
@@ -38,7 +38,7 @@ struct FrozenData {
     keeps: Arc<dyn Keeps>,
     /// A stand-in for the data object, with a separate history.
     apart: Box<Datum>,
-    /// An empty region of it that a task declares, if any.
+    /// An empty region of the data object that some task declares, if any.
     nothing: Option<Block>,
 }
 
@@ -56,12 +56,12 @@ impl Freezer {
         Self { fringe, data: Vec::new(), tasks: Vec::new(), ready: Vec::new(), queued: Vec::new() }
     }
 
-    /// The number of tasks that were added.
+    /// Returns the number of tasks added so far.
     pub(crate) fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Adds the next task, with its regions. None of them is weak or accumulates.
+    /// Adds the next task, with its regions. None of the accesses may be weak or accumulating.
     pub(crate) fn add<K: Keeps + 'static>(&mut self, mut task: Submitting, regions: Vec<(K, Block, Mode)>) {
         let mut places = Vec::new();
         for (keeps, block, mode) in regions {
@@ -90,7 +90,7 @@ impl Freezer {
         self.ready.extend(task.commit());
     }
 
-    /// Returns the graph, with the gate `last` in its last task.
+    /// Completes the graph; its last task gets the gate `last`.
     pub(super) fn close(self, last: Gate) -> Frozen {
         let Self { fringe, data, tasks, ready, queued } = self;
         let (mut border, mut kept) = (Vec::new(), Vec::new());
@@ -137,7 +137,7 @@ impl Frozen {
         self.border[part].readers.iter().map(|task| self.rounds.task(*task as usize))
     }
 
-    /// Called before a round: gives new turns to tasks that wait for turns, after those of the previous round.
+    /// Called before a round. Gives tasks that take turns new turns, which come after those of the previous round.
     pub(super) fn queue_again(&mut self) {
         for Queued { task, turns, tickets } in &mut self.queued {
             if let Some(side) = self.rounds.owned_mut(*task).and_then(|own| own.side.as_mut()) {
@@ -147,8 +147,8 @@ impl Frozen {
         }
     }
 
-    /// Called after a round: writes to `poison` why parts are bad; parts that the graph does not write keep their
-    /// state.
+    /// Called after a round. Writes to `poison` why parts are bad; parts that the graph does not write keep their
+    /// entries.
     pub(super) fn outcome(&self, poison: &mut Poison) {
         poison.resize(self.parts(), None);
         for (part, cause) in self.border.iter().zip(poison) {

@@ -1,10 +1,11 @@
-//! The use that a graph makes of each part of its data, and whether the graph is self-contained: groups of tasks that
-//! access a part together (`concurrent`, `commutative`, reductions) may extend beyond it.
+//! How a graph uses each part of its data, and a check that the graph is self-contained: groups of tasks that access a
+//! part together (`concurrent`, `commutative`, reductions) might extend beyond the graph.
 //!
-//! A group that is open where a replay begins takes in the replay's tasks, and a group that is open at its end takes
-//! in later tasks, including those of the next replay. Members need no order among themselves, and do not pass each
-//! other's failures on. To the tasks around it, a frozen graph is a unit: they come before or after all of it. So a
-//! graph is not frozen if such a group extends into it or out of it.
+//! A group that is open when a replay begins would admit the replay's tasks, and a group that is still open when the
+//! replay ends would admit later tasks, including tasks of the next replay. Group members are not ordered among
+//! themselves and do not pass on each other's failures. But a frozen graph is a single unit to all other tasks, each of
+//! which comes before or after the whole graph. Therefore a graph cannot be frozen if a group extends into it or out of
+//! it.
 
 use super::border::Cell;
 use crate::depend::{AccessRecord, Mode};
@@ -17,7 +18,7 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Fringe {
     known: FxHashMap<DataId, usize>,
     data: Vec<(Block, RegionMap<Cell>)>,
-    /// The task and mode of the earliest access that belongs to a group and is the first to a part.
+    /// Task index and mode of the earliest access that belongs to a group and is the first access to its part.
     first: Option<(u32, Mode)>,
 }
 
@@ -39,18 +40,18 @@ impl Fringe {
         });
     }
 
-    /// Returns the index of a data object; they are numbered in the order in which they were met.
+    /// Returns the index of a data object. Data objects are indexed in the order of their first use.
     pub(super) fn number_of(&self, data: DataId) -> usize {
         self.known[&data]
     }
 
-    /// Visits the use that the graph makes of each part of the data object with this index.
+    /// Visits each part of the data object with this index, and how the graph uses the part.
     pub(super) fn peek(&self, data: usize, visit: impl FnMut(Block, &Cell)) {
         let (whole, cells) = &self.data[data];
         cells.peek(whole, visit);
     }
 
-    /// Returns a task that may belong to a group with tasks around the graph, and its access mode.
+    /// Returns a task that may share a group with tasks outside the graph, and its access mode.
     pub(crate) fn group_outside(&self) -> Option<(u32, Mode)> {
         let mut found = self.first;
         let mut look = |open: (u32, Mode)| found = Some(found.filter(|found| found.0 <= open.0).unwrap_or(open));

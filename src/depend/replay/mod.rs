@@ -1,25 +1,27 @@
-//! Graphs that are submitted repeatedly: their edges are found once, and only their borders meet the histories.
+//! Graphs that are submitted repeatedly: their edges are determined once, and only their borders are entered into the
+//! histories.
 //!
-//! A recording is *frozen* ([`freeze`]): its tasks are entered into separate histories by the usual rules. These
-//! histories are then dropped; the edges stay ([`crate::sync::Rounds`]). A *replay* of the recording is one round of
-//! that graph.
+//! A recording is *frozen* ([`freeze`]): its tasks are entered into separate histories by the usual rules. The separate
+//! histories are then dropped, and the resulting edges are kept ([`crate::sync::Rounds`]). A *replay* of the recording
+//! is one round of that graph.
 //!
-//! Replays come in *batches*. The first replay of a batch is entered into the histories of the data by one or two
-//! tasks without bodies for each part of the *border* ([`border`]), under all their locks at once, as a single task
-//! would be. A *gate* takes the place of the replay's last access to the part: it is ready when earlier tasks have
-//! ended there, and ends with the batch, with the poison of the last writer of the part. An *entry* before it learns
-//! whether the contents that are read there are good. When all gates are ready, the first round begins. More rounds
-//! follow in the batch without any registration, as long as no other task is submitted in between. The driver detects
-//! that (`driver/replays.rs`). It also begins batches without gates while no other submitter could notice, and has
-//! the gates made when one comes.
+//! Replays come in *batches*. The first replay of a batch is entered into the data objects' histories as one or two
+//! bodiless tasks per part of the *border* ([`border`]), while all the histories are locked together, just as for a
+//! single task. A *gate* takes the place of the replay's last access to the part: the gate is ready when earlier tasks
+//! have ended at the part, and ends with the batch, carrying the poison of the part's last writer. An *entry* before
+//! the gate detects whether the contents that the graph reads there are good. When all gates are ready, the first round
+//! begins. More rounds follow in the batch without any registration, as long as no other task is submitted in between.
+//! The driver detects intervening submissions (`driver/replays.rs`). It also begins batches without gates as long as no
+//! other submitter could notice the difference, and has the gates entered as soon as another submitter appears.
 //!
 //! A task of a round ends after its children, and its body can wait only for its descendants.
 //!
-//! This module never runs a body, and never drops a user's value under a lock; it returns them as [`Aftermath`].
+//! This module never runs a body, and never drops a user's value under a lock; it returns such values to the caller as
+//! [`Aftermath`].
 //!
 //! Invariants:
-//! 1. One round of a graph is under way at a time, that of the oldest batch.
-//! 2. Gates of a batch come after those of the batch before.
+//! 1. At most one round of a graph is under way at a time, and it belongs to the oldest batch.
+//! 2. The gates of a batch come after the gates of the previous batch.
 
 mod border;
 mod freeze;
@@ -41,11 +43,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// Role of a task without a body in a replay.
+/// Role that a bodiless task plays in a replay.
 pub(crate) enum Gate {
     /// The last task of the graph.
     Last(Weak<Replays>),
-    /// Learns whether a part is good before it is read.
+    /// Detects whether a part is good before the graph reads the part.
     Entry(Arc<Replays>, u64, usize),
     /// Holds a part until the batch has ended.
     Border(Arc<Replays>, u64, usize),
@@ -61,38 +63,39 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// Gives the parameters of one round to its tasks; returns the previous ones, to be dropped without a lock.
+/// Gives the parameters of one round to its tasks. Returns the previous round's parameters, which must be dropped
+/// without holding a lock.
 pub(crate) type Settle = Box<dyn FnOnce(&Idle<'_>) -> Box<dyn Any + Send> + Send>;
 
-/// One replay to come.
+/// A replay that has yet to run or is running.
 pub(crate) struct Round {
-    /// The counter that its tasks are counted under.
+    /// The driver's counter under which the replay's tasks are counted.
     pub(crate) lane: u8,
     pub(crate) settle: Option<Settle>,
 }
 
-/// Replays that follow each other with no submission in between.
+/// Consecutive replays with no other submission in between.
 struct Batch {
     number: u64,
     rounds: VecDeque<Round>,
     /// Number of entries and gates that are not ready.
     waiting: usize,
     gates: Vec<(OwnedTask, usize)>,
-    /// Whether there are gates.
+    /// Whether the batch's gates have been entered into the histories.
     is_shown: bool,
-    /// Why parts are bad before the next round; empty if all are good.
+    /// For each part, why it is bad before the next round; empty if all parts are good.
     poison: Poison,
 }
 
-/// A batch that has ended before all of its gates were ready, because not all gates of the previous batch had ended
-/// when this one was shown.
+/// A batch that has ended before all of its gates were ready. This happens if gates of the previous batch had not all
+/// ended when this batch's gates were entered.
 struct Ended {
     number: u64,
     waiting: usize,
     poison: Poison,
 }
 
-/// The cause for each part of the border, if the part is bad.
+/// For each part of the border, the failure that made it bad; `None` if the part is good.
 type Poison = Vec<Option<Arc<TaskFailure>>>;
 
 /// A frozen graph and its replays.
@@ -105,24 +108,24 @@ pub(crate) struct Replays {
 struct State {
     frozen: Frozen,
     batches: VecDeque<Batch>,
-    /// Ended batches some of whose gates are still to come.
+    /// Ended batches, some of whose gates are not ready yet.
     ended: Vec<Ended>,
     next: u64,
     /// Whether tasks of the previous round may be poisoned.
     spoilt: bool,
-    /// The number of failures when the round began.
+    /// Number of failures when the current round began.
     failures: u64,
-    /// The poison that the last batch has left.
+    /// The poison that the last batch left in each part.
     left: Poison,
     /// Whether the histories contain poison from these replays.
     is_told: bool,
-    /// Whether `left` differs from the histories' contents.
+    /// Whether the histories still have to be updated to reflect `left`.
     is_owed: bool,
-    /// A reference to itself as long as a replay is to come.
+    /// A self-reference that keeps the graph alive as long as there are replays to run.
     keep: Option<Arc<Replays>>,
 }
 
-/// Work left to the caller after the lock is released: first end the joins, then drop the rest.
+/// Work left to the caller after the lock has been released: first finish the joins, then drop everything else.
 #[derive(Default)]
 pub(crate) struct Aftermath {
     pub(crate) joins: Vec<OwnedTask>,
@@ -169,8 +172,8 @@ impl Replays {
         self.tasks
     }
 
-    /// Adds a replay after the last one, with nothing in between. If there is no batch, the caller must know that no
-    /// other submitter could notice the replay.
+    /// Adds a replay directly after the last one, with no submission in between. If there is no batch, the caller must
+    /// ensure that no other submitter could notice the replay.
     pub(crate) fn follow(&self, round: Round, failures: u64, ready: &mut dyn FnMut(OwnedTask)) -> Aftermath {
         let mut state = self.state.lock();
         match state.batches.back_mut() {
@@ -193,10 +196,10 @@ impl Replays {
         self.begin(&mut state, failures, ready)
     }
 
-    /// Adds a replay after other submissions: enters its border.
+    /// Adds a replay after other submissions by entering its border into the histories.
     ///
     /// # Errors
-    /// Returns an error if a data object was taken; nothing is entered then.
+    /// Returns an error if a data object was taken; in that case nothing is entered.
     pub(crate) fn enter(
         self: &Arc<Self>,
         round: Round,
@@ -225,8 +228,8 @@ impl Replays {
         Ok(aftermath)
     }
 
-    /// Enters the gates of a batch that was begun without them, because a task comes that must be ordered with its
-    /// replays.
+    /// Enters the gates of a batch that was begun without gates. Called before a task is submitted that must be ordered
+    /// with the batch's replays.
     pub(crate) fn show(self: &Arc<Self>) -> Aftermath {
         let mut state = self.state.lock();
         let number = match state.batches.back() {
@@ -235,7 +238,7 @@ impl Replays {
             Some(batch) => batch.number,
         };
         let mut aftermath = Aftermath::default();
-        // A task that gives up a data object's memory has made the gates be shown before.
+        // This fails only if a data object was taken, but a task that takes one has had the gates entered beforehand.
         let Ok(entered) = border::enter(&state.frozen, self, Some(number), &Vec::new(), false) else {
             return aftermath;
         };
@@ -248,7 +251,7 @@ impl Replays {
         aftermath
     }
 
-    /// Called after all replays have ended: updates the histories with parts that are bad, or good again.
+    /// Records in the histories which parts are bad and which are good again. Called after all replays have ended.
     fn pay(self: &Arc<Self>, state: &mut State) -> Aftermath {
         let poison = std::mem::take(&mut state.left);
         if !std::mem::take(&mut state.is_owed) {
@@ -284,7 +287,8 @@ impl Replays {
             return aftermath;
         }
         if std::mem::take(spoilt) {
-            // A thread that searches for a deadlock among waiting bodies refers to tasks for a moment.
+            // This fails while a thread that searches for a deadlock among waiting bodies holds a temporary reference
+            // to a task.
             while !frozen.rounds.absolve() {
                 std::thread::yield_now();
             }
@@ -307,7 +311,7 @@ impl Replays {
         aftermath
     }
 
-    /// Ends a round, whose last task is owned by the caller.
+    /// Ends a round whose last task, `last`, is owned by the caller.
     pub(crate) fn ended(&self, last: OwnedTask, failures: u64, ready: &mut dyn FnMut(OwnedTask)) -> Aftermath {
         let mut state = self.state.lock();
         let mut aftermath = Aftermath::default();
@@ -332,7 +336,7 @@ impl Replays {
                     ended.push(Ended { number, waiting, poison: poison.clone() });
                 }
                 *left = if poison.iter().all(Option::is_none) { Vec::new() } else { poison };
-                // If there were no gates, the histories are updated when the next task comes.
+                // If there were no gates, the histories are updated before the next task is submitted.
                 match is_shown {
                     true => (*is_told, *is_owed) = (!left.is_empty(), false),
                     false => *is_owed = *is_told || !left.is_empty(),
@@ -378,7 +382,7 @@ impl State {
         }
     }
 
-    /// Ends a gate of a batch that has ended before, with the poison that the batch has left.
+    /// Ends a gate that became ready only after its batch had ended, with the poison that the batch left.
     fn note_late(&mut self, number: u64, part: usize, task: OwnedTask, aftermath: &mut Aftermath) {
         let at = self.ended.iter().position(|ended| ended.number == number);
         let at = at.expect("an ended batch is kept until all its gates have come");
@@ -413,8 +417,9 @@ impl Aftermath {
 }
 
 impl Replays {
-    /// Calls `see` with each gate that is ready and waits for the end of its batch, under the lock. Sees none if
-    /// another thread has the lock: that thread may wait until the caller lets go of the tasks that it refers to.
+    /// Calls `see`, under the lock, with each ready gate that waits for the end of its batch. If another thread holds
+    /// the lock, no gate is visited, because that thread may itself be waiting for the caller to drop its task
+    /// references.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
         if let Some(state) = self.state.try_lock() {
             state.batches.iter().flat_map(|batch| &batch.gates).for_each(|(gate, _)| see(gate));
@@ -423,7 +428,7 @@ impl Replays {
 }
 
 impl Gate {
-    /// Returns the replays of the graph whose round ends with this task, if they are still wanted.
+    /// Returns the replays of the graph whose round ends with this task, if they still exist.
     pub(super) fn ends(&self) -> Option<Arc<Replays>> {
         match self {
             Self::Last(replays) => replays.upgrade(),

@@ -41,7 +41,8 @@ fn end(replays: &Replays, task: OwnedTask) -> Aftermath {
     replays.ended(last.expect("it was the only task"), FAILURES.1, &mut |_| unreachable!("there is no further round"))
 }
 
-/// Ends the joins that a step has left, and those after them; returns whether each was poisoned at its end.
+/// Ends the joins that a step has left, and the joins that follow them. Returns, for each join, whether it was poisoned
+/// when it ended.
 fn settle(aftermath: Aftermath, ready: &mut Vec<OwnedTask>) -> Vec<bool> {
     let (mut joins, mut poisoned) = (aftermath.joins, vec![]);
     while let Some(join) = joins.pop() {
@@ -63,7 +64,7 @@ fn gate_that_is_ready_after_its_batch_has_its_poison() {
     assert_eq!(settle(entered, &mut ready), [false], "the entry");
     let first = ready.pop().expect("the replay has no unfinished predecessor");
     first.set_poison(Arc::new(TaskFailure::for_tests("the first")));
-    // The first batch has ended, but not its gate when the next batch comes and goes.
+    // The first batch has ended, but its gate has not, when the next batch begins and ends.
     let behind_first = end(&replays, first);
     let followed = replays.follow(round(), FAILURES.0, &mut |task| ready.push(task));
     assert_eq!(settle(followed, &mut ready), []);

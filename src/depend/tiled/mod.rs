@@ -1,22 +1,23 @@
-//! The history of a data object of several dimensions that is written tile by tile: one fragment for each tile.
+//! The history of a multi-dimensional data object that is written tile by tile: one fragment for each tile.
 //!
-//! Most programs write an array in tiles of one extent and read those tiles, in full or in part: with halos, faces,
-//! single rows. If every write covers whole tiles, a task that reads any part of a tile conflicts with every task
-//! that writes the tile. So one [`Fragment`] per tile is exact without being cut, and is found by arithmetic
-//! ([`Tiling`]): the cost of a task is that of the tiles it meets, without a search or a table of blocks.
+//! Most programs write an array in tiles of one extent and read these tiles in full or in part: with halos, faces,
+//! single rows. If every write covers whole tiles, a task that reads any part of a tile conflicts with every task that
+//! writes the tile. So one [`Fragment`] per tile is exact without ever being cut, and the fragment is found by
+//! arithmetic ([`Tiling`]). A task therefore costs only as much as the tiles that it accesses, without a search or a
+//! table of blocks.
 //!
 //! A data object changes from an index ([`super::indexed`]) to this form as soon as everything written there consists
-//! of tiles. It changes back with the first write that does not consist of tiles, or to parts if there are open
-//! groups.
+//! of tiles. The first write that does not consist of whole tiles changes it back to an index, or to parts if there are
+//! open groups.
 //!
-//! Tiles that no task has accessed individually have no fragment; they share one, which covers accesses to the whole
-//! array.
+//! Tiles that no task has accessed individually have no fragment of their own. They share a single fragment, which
+//! records accesses to the whole array.
 //!
 //! Invariants:
-//! 1. A task that reads a part of a tile is among the tile's readers, and its block among the strips, as long as it
-//!    may have to be waited for.
+//! 1. As long as a newcomer may have to wait for a task that reads part of a tile, the task is among the tile's readers
+//!    and its block is among the strips.
 //! 2. No part of a tile is read while a group is open there.
-//! 3. The shared fragment is that of all tiles that have none; it has no group.
+//! 3. The shared fragment stands for all tiles without their own fragment, and it has no open group.
 
 mod strips;
 
@@ -32,8 +33,9 @@ use crate::sync::Flow;
 /// Number of consecutive tiles whose fragments are allocated together.
 const CHUNK: usize = 64;
 
-/// An access to more tiles than this is better entered into an index or parts if few of the tiles have fragments. A
-/// write this wide is always better entered there, so if more such writes than this come, tiles do not suit the array.
+/// An access to more tiles than this is cheaper in an index or parts if few of the tiles have fragments. A write this
+/// wide is always cheaper there, so after more than this many wide writes, tiles are considered unsuitable for the
+/// array.
 const WIDE: usize = 64;
 
 /// The accesses to one data object.
@@ -41,19 +43,19 @@ pub(super) struct Tiled {
     whole: Block,
     tiling: Tiling,
     chunks: Vec<Option<Box<[Option<Fragment>; CHUNK]>>>,
-    /// The fragment of all tiles without one.
+    /// The fragment shared by all tiles without their own.
     others: Fragment,
-    /// Number of tiles that have a fragment.
+    /// Number of tiles with their own fragment.
     own: usize,
     has_groups: bool,
-    /// The blocks of tiles that were read in part.
+    /// The blocks that were read of partially read tiles.
     strips: Strips,
     wide_writes: usize,
 }
 
 impl Tiled {
-    /// The maximum number of tiles of an array of which this many parts were written; with more, fragments might be
-    /// scattered over too long a table.
+    /// Returns the maximum number of tiles for an array with this many written parts. With more tiles, the fragments
+    /// might be scattered over too large a table.
     pub(super) fn most_tiles(parts: usize) -> usize {
         CHUNK * (64 + 16 * parts)
     }
@@ -72,8 +74,8 @@ impl Tiled {
         self.own + self.strips.len()
     }
 
-    /// Enters an access of `newcomer` to a block that is not empty. Returns false, and enters nothing, if the block
-    /// does not suit the tiles.
+    /// Enters an access of `newcomer` to a non-empty block. Returns false, without entering anything, if the block does
+    /// not suit the tiles.
     #[inline]
     pub(super) fn enter(&mut self, access: usize, record: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) -> bool {
         let Some(span) = self.tiling.span(record.block) else { return false };
@@ -86,7 +88,7 @@ impl Tiled {
             _ if self.has_groups || !matches!(record.mode, Mode::In | Mode::After | Mode::Outcome) => return false,
             _ if self.has_few_of(&span) => return false,
             _ => {
-                // The exact part is not needed, because no group is open.
+                // The exact part does not matter, because no group is open.
                 span.for_each(|tile| {
                     self.tile(tile).enter(access, &Part::Box(record.block), record.mode, newcomer);
                 });
@@ -96,7 +98,7 @@ impl Tiled {
         true
     }
 
-    /// Enters an access to several tiles, all of each.
+    /// Enters an access to several whole tiles.
     fn enter_several(
         &mut self,
         span: &Span,
@@ -139,7 +141,7 @@ impl Tiled {
         }
     }
 
-    /// Makes the newcomer wait for all tasks; it takes over from the last writers what `flow` says.
+    /// Makes the newcomer wait for all tasks; `flow` determines whether the newcomer inherits the last writers' poison.
     #[cold]
     pub(super) fn wait_for_all(&mut self, flow: Flow, newcomer: &mut Newcomer<'_>) {
         self.for_each_own(|tile, fragment| fragment.wait_for_all(&Part::Box(&tile), flow, newcomer));
@@ -148,7 +150,7 @@ impl Tiled {
         }
     }
 
-    /// Visits the tasks that have left the contents of each part of a region. Returns false if they are not known
+    /// Visits the tasks that produced the contents of each part of a region. Returns false if these tasks are not known
     /// yet.
     #[cold]
     pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) -> bool {
@@ -164,8 +166,8 @@ impl Tiled {
         are_known
     }
 
-    /// Enters tasks again that were entered in another form of the history: the readers of a block, or the writer of
-    /// a block that consists of tiles.
+    /// Enters tasks that were already entered in another form of the history: the readers of a block, or the writer of
+    /// a block that consists of whole tiles.
     pub(super) fn repeat(&mut self, block: &Block, writes: bool, tasks: &[TaskRef]) {
         let Some(span) = self.tiling.span(block) else { return };
         span.for_each(|place| self.tile(place).repeat(writes, tasks));
@@ -179,8 +181,8 @@ impl Tiled {
     pub(super) fn to_indexed(&self) -> Option<Indexed> {
         let mut indexed = Indexed::new(self.whole);
         let (writer, read_by) = self.others.plain()?;
-        // A task that reads the others has read all of them, whatever strips there are: each tile with a strip has a
-        // fragment.
+        // A reader in the shared fragment has read all tiles without their own fragment. Strips do not matter here,
+        // because every tile with a strip has its own fragment.
         indexed.repeat(&self.whole, true, writer);
         indexed.repeat(&self.whole, false, read_by);
         let (strips, mut readers) = (self.strips.of_tasks(), Vec::new());
@@ -190,7 +192,8 @@ impl Tiled {
             readers.push((tile, read_by));
         }
         for (tile, tasks) in readers {
-            // Only the piece of a strip inside this tile: the strip's other tiles may have been written since.
+            // Use only the piece of a strip inside this tile, because the strip's other tiles may have been written
+            // since.
             strips.for_each_reader(tasks, &tile, |task, read| {
                 if let Some(part) = read.intersection(&tile) {
                     indexed.repeat(&part, false, std::slice::from_ref(task));
@@ -225,7 +228,8 @@ impl Tiled {
         parts
     }
 
-    /// Whether there are many tiles, few of which have a fragment: an access would give one to each.
+    /// Whether the span has many tiles, few of which have a fragment. Entering an access here would create a fragment
+    /// for each of them.
     #[inline]
     fn has_few_of(&self, span: &Span) -> bool {
         let len = span.len();
@@ -241,7 +245,7 @@ impl Tiled {
         self.chunks[index / CHUNK].as_ref()?[index % CHUNK].as_ref()
     }
 
-    /// Returns a tile's fragment; makes one if there is none yet.
+    /// Returns a tile's own fragment, creating it if necessary.
     #[inline]
     fn tile(&mut self, place: &Cell) -> &mut Fragment {
         let index = self.tiling.index(place);
