@@ -3,9 +3,9 @@
 //! The operation count includes only operations that a stage cannot avoid, at the points where it cannot avoid them.
 //! Operations are counted by hand from the stage's formulas; a fused multiply-add counts as two, a division or square
 //! root as one. The byte count is the minimum traffic of any program for one execution of the stage: every number that
-//! the stage needs from outside is read once, every number that it leaves behind is written once, and nothing is read
-//! in order to be overwritten. A stage that moves more data or does more operations than its formulas require therefore
-//! falls short of its bound.
+//! the stage needs from outside is read once, every number that it leaves behind is written once, and no memory is read
+//! merely because it is about to be written. A stage that moves more data or does more operations than its formulas
+//! require therefore falls short of its bound.
 
 pub(crate) mod bt;
 pub(crate) mod cg;
@@ -171,8 +171,8 @@ impl Effort {
     /// Returns the number of turns, each of which includes a plain loop, and the number of steps per turn, given that a
     /// step takes `seconds`.
     pub(crate) fn turns(&self, seconds: f64) -> (usize, usize) {
-        /// Minimum number of steps in a turn. With fewer steps, the beginning and the end of a turn would distort the
-        /// result.
+        /// Number of steps that a turn should have at least. With fewer steps, the beginning and the end of a turn
+        /// would distort the result.
         const LEAST: usize = 20;
         const MOST_TURNS: usize = 5;
         let steps = self.times(1, seconds);
