@@ -40,7 +40,7 @@ impl Reducer<u64> for Xor {
     }
 }
 
-/// Sum modulo a number. Each modulus is a different operation.
+/// Sum modulo a number. Each instance is a different operation.
 #[derive(Clone, Copy)]
 struct SumModulo {
     modulus: u64,
