@@ -200,7 +200,7 @@ fn panicking_operation_fails_its_task_and_the_group_continues() {
         let rt = runtime("2:CPU:1");
         let (x, other) = (rt.scalar(0u64), rt.scalar(0u64));
         let add = Reduction::new("panics at 1000", 0, |a: &mut u64, b| {
-            assert!(*a < 1000 && b < 1000, "on purpose"); // the value may be on either side
+            assert!(*a < 1000 && b < 1000, "on purpose"); // the order is arbitrary, so it may be on either side
             *a += b;
         });
         for i in 0..40 {

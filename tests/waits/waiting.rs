@@ -199,8 +199,8 @@ fn blocked_body_is_reported_as_a_stall() {
     }
 }
 
-/// Returns the stall that is reported while a body submitted by `submit` waits for the program, which reacts to the
-/// report.
+/// Returns the stall that is reported while a body, which `submit` creates, waits for a gate. The gate opens when the
+/// stall has been reported.
 fn stall_of(hosts: bool, scheduler: &str, submit: impl FnOnce(&Arc<Runtime>, Box<dyn FnOnce() + Send>)) -> Stall {
     let (report, reports) = channel();
     let builder = builder("1:CPU:1", hosts).scheduler(scheduler).report_stalls_after(Duration::from_millis(20));
