@@ -9,7 +9,7 @@
 //! reports.
 
 #![allow(unsafe_code, dead_code, unreachable_pub)] // the models use only a part of the files under test
-#![allow(clippy::undocumented_unsafe_blocks, clippy::arc_with_non_send_sync)] // loom reports every race on its cells, so the tests do not argue each access
+#![allow(clippy::undocumented_unsafe_blocks, clippy::arc_with_non_send_sync)] // loom reports every race on its cells
 
 mod atomic {
     pub(super) use loom::cell::UnsafeCell;

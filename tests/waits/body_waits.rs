@@ -179,8 +179,8 @@ struct Begun {
     most: usize,
 }
 
-/// Submits a child for one half of the leaves, recurses into the other half, and waits for the child. Returns the
-/// number of leaves.
+/// Leaves one part of a recursion to a child, does the other part itself, and waits for the child. Returns the number
+/// of leaves.
 fn split(at: &Context, depth: u32, begun: &Arc<Mutex<Begun>>) -> Result<u64, RunError> {
     if depth < 2 {
         return Ok(1);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Number of leaf tasks. The first factor is the number of parents; each parent has one child, which has two children,
-/// each with two more.
+/// Number of leaves per parent. A parent has three children, each of these has two, and each of these has two more;
+/// every child submits two leaves.
 const LEAVES: u64 = 2 * 3 * (1 + 2 + 4);
 const UNITS: [&str; 4] = ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1", "2:EMU:1"];
 
@@ -34,7 +34,7 @@ fn children(cx: &Context, count: &Arc<AtomicU64>, children: usize, deep: usize) 
         let body = move |cx: &Context, ()| -> Result<(), RunError> {
             if deep > 0 {
                 self::children(cx, &inner, 2, deep - 1)?;
-                cx.wait_isolated()?; // a thread that runs the first child must not begin such a task either
+                cx.wait_isolated()?; // nor may another thread that runs this child begin a task that needs the lock
             }
             let (x, count) = (cx.token(), inner.clone());
             let leaf = move |_: &Context, ()| _ = count.fetch_add(1, Ordering::Relaxed);
