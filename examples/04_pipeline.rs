@@ -30,7 +30,7 @@ impl Error for Dropped {}
 /// The output of the last stage.
 #[derive(Default)]
 struct Film {
-    /// Index and number of edges of each frame, in the order of arrival.
+    /// Index and number of edges of each frame that was written.
     frames: Vec<(usize, usize)>,
     dropped: Vec<usize>,
 }

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     if let Ok(name) = std::env::var(CASE) {
         let (_, run) = cases::ALL.iter().find(|(case, _)| *case == name).expect("the case is known");
         run();
-        return ExitCode::SUCCESS; // ends the parent and, in most cases, its children
+        return ExitCode::SUCCESS; // in most cases, the children end here as well
     }
     let trials = cases::ALL.iter().map(|(name, _)| Trial::test(*name, || passes(name)));
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
