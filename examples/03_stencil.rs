@@ -1,5 +1,5 @@
-//! Heat spreads along a rod: one task per block and step reads its block and one point on either side. A block
-//! waits only for its neighbours' previous step, so there is no barrier, and steps overlap.
+//! Heat spreads along a rod. There is one task per block and step, which reads its block and one point on either side.
+//! A block waits only for its neighbours' previous step, so there is no barrier, and steps overlap.
 
 use thalweg::prelude::*;
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Computes each point of `new` from the three points around it in `old`, which has one more on either side.
+/// Computes each point of `new` from the three points around it in `old`, which has one more point on either side.
 fn relax(old: &[f64], new: &mut [f64]) {
     for (new, old) in new.iter_mut().zip(old.windows(3)) {
         *new = old[1] + 0.25 * (old[0] - 2.0 * old[1] + old[2]);

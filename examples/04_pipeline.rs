@@ -12,7 +12,7 @@ use thalweg::prelude::*;
 const FRAMES: usize = 200;
 const BROKEN: usize = 57;
 const PIXELS: usize = 1 << 12;
-/// The size of the ring: at most this many frames are in flight.
+/// Number of buffers in the ring, which is the maximum number of frames in flight.
 const RING: usize = 4;
 
 /// The error of a capture.
@@ -30,7 +30,7 @@ impl Error for Dropped {}
 /// The output of the last stage.
 #[derive(Default)]
 struct Film {
-    /// The number of edges in each frame, by the frame's number.
+    /// Index and number of edges of each frame that was written.
     frames: Vec<(usize, usize)>,
     dropped: Vec<usize>,
 }
@@ -53,7 +53,8 @@ fn write(n: usize, edges: Result<&[u8], &TaskFailure>, film: &mut Film) {
     match edges {
         Ok(edges) => film.frames.push((n, edges.iter().filter(|&&edge| edge > 0).count())),
         Err(failure) => {
-            // The original failure, with the user's own error: `filter` was skipped and did not fail itself.
+            // This is the original failure with the user's own error, because `filter` was skipped and did not fail
+            // itself.
             assert_eq!(failure.name(), "capture");
             let dropped = failure.source().and_then(|error| error.downcast_ref::<Dropped>());
             film.dropped.extend(dropped.map(|Dropped(n)| *n));

@@ -1,5 +1,5 @@
-//! A program on a simulated machine: how long would it take on 64 cores and two GPUs, and which scheduler suits it?
-//! Bodies do not run, and time is virtual: the machine file says how long tasks and copies take.
+//! A program on a simulated machine, to find out how long it would take on 64 cores and two GPUs and which scheduler
+//! suits it best. Bodies do not run, and time is virtual: the machine file says how long tasks and copies take.
 
 use std::path::Path;
 use thalweg::prelude::*;

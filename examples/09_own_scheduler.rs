@@ -18,12 +18,13 @@ impl Policy for LongestFirst {
         "longest-first"
     }
 
-    /// A task is ready: it now waits only for a unit.
+    /// Called when a task is ready, which means that it waits only for a unit.
     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
         self.ready.push(task);
     }
 
-    /// A unit has room for a task. Unmeasured names go first, because their time is worth knowing.
+    /// Called when a unit has room for a task. Tasks with unmeasured names go first, because their times are worth
+    /// knowing.
     fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
         let length = |task: &ReadyTask| self.elapsed_ns.get(&task.name).copied().unwrap_or(u64::MAX);
         let runs_here = self.ready.iter().enumerate().filter(|(_, task)| task.runs_on(unit));

@@ -1,6 +1,6 @@
-//! A body that calls OpenCL itself, between two tasks written in Thalweg's dialect. The runtime gives it a queue
-//! and the locations of its regions, and keeps the order: no thread waits in between, and nothing is copied back to
-//! the host.
+//! A body that calls OpenCL directly, between two tasks written in Thalweg's dialect. The runtime gives it a queue and
+//! the locations of its regions, and keeps the order: no thread waits in between, and nothing is copied back to the
+//! host.
 //!
 //! It needs an OpenCL device; PoCL provides one that runs on the machine's cores.
 
@@ -12,7 +12,7 @@ use std::ptr;
 use thalweg::kernel::{Kernel, OpenClRegion, Program, Write};
 use thalweg::prelude::*;
 
-/// In the dialect: `x[i] += 1`.
+/// A kernel in the dialect that computes `x[i] += 1`.
 const TEXT: &str = "
     KERNEL(64, 1, 1) increment(INOUT(float, x, n), int n)
     {
@@ -25,7 +25,7 @@ const TEXT: &str = "
 const PROGRAM: Program = unsafe { Program::new("increment.cl", TEXT) };
 static INCREMENT: Kernel<(Write<f32>, i32)> = Kernel::new(&PROGRAM, "increment");
 
-/// Existing OpenCL C code. Subgroups, images or a library's kernels would work as well.
+/// Existing OpenCL C code. Kernels that use subgroups or images, or kernels from a library, would work as well.
 const OWN: &str = "
     __kernel void square(__global float *x, ulong first)
     {
@@ -40,13 +40,14 @@ fn failed(call: &str) -> impl Fn(i32) -> Failure + '_ {
     move |code| format!("{call}: OpenCL error {code}")
 }
 
-/// The compiled kernel. Each queue of the device keeps its own, so that no two threads set its arguments at once.
+/// The compiled kernel. Each queue of the device keeps its own copy, so that no two threads set the arguments at the
+/// same time.
 struct Square {
     program: *mut c_void,
     kernel: *mut c_void,
 }
 
-// SAFETY: OpenCL objects may move between threads.
+// SAFETY: OpenCL objects are not bound to a thread, so they may move between threads.
 unsafe impl Send for Square {}
 
 impl Square {
@@ -61,8 +62,8 @@ impl Square {
 
     fn enqueue(&self, queue: *mut c_void, x: OpenClRegion, len: usize) -> Result<(), Failure> {
         let first = (x.first_byte / size_of::<f32>()) as u64;
-        // SAFETY: the arguments have the sizes of the kernel's parameters, and are copied; there are as many
-        // threads as the region has elements.
+        // SAFETY: the arguments have the sizes of the kernel's parameters, and OpenCL copies them. There are as many
+        // threads as the region has elements, so each thread stays in bounds.
         unsafe {
             kernel::set_kernel_arg(self.kernel, 0, size_of::<*mut c_void>(), (&raw const x.buffer).cast())
                 .and_then(|()| kernel::set_kernel_arg(self.kernel, 1, size_of::<u64>(), (&raw const first).cast()))
@@ -86,7 +87,7 @@ impl Square {
 
 impl Drop for Square {
     fn drop(&mut self) {
-        // SAFETY: this value owns both objects, and releases each once.
+        // SAFETY: this value owns both objects, so each is released exactly once.
         unsafe {
             if !self.kernel.is_null() {
                 let _ = kernel::release_kernel(self.kernel);

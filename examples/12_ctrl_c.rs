@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let on_interrupt = search.clone(); // borrows nothing, so the handler can keep it
     ctrlc::set_handler(move || on_interrupt.cancel())?;
 
-    // The steps are in the upper 16 bits, so that the largest number is the best.
+    // The number of steps is in the upper 16 bits, so the largest value is the best result.
     let best = Arc::new(AtomicU64::new(0));
     let parts: u64 = std::env::args().nth(1).map_or(Ok(1_000), |parts| parts.parse())?;
     println!("searching; Ctrl-C ends it early");

@@ -17,12 +17,13 @@ use common::{Machine, Outcome, integer};
 use npb_cg::{Class, EPSILON, Matrix, Solver, Storage};
 use thalweg::Runtime;
 
-/// Steps of the power iteration submitted before the first is waited for: enough that the units never run dry, few
-/// enough that the graph stays small.
+/// Number of power iteration steps that are in flight at once: enough to keep the units busy, and few enough to keep
+/// the graph small.
 const STEPS_IN_FLIGHT: usize = 2;
 
-/// Default number of blocks per core. Blocks have equally many entries, so more of them would hardly improve the
-/// balance. Measured on two cores: with two blocks per core, class W is 0.92 times as fast, class A 0.97 times.
+/// Default number of blocks per core. All blocks have about the same number of entries, so more blocks would hardly
+/// improve the balance. Measured on two cores: with two blocks per core, class W runs at 0.92 times the speed and class
+/// A at 0.97 times.
 const BLOCKS_PER_CORE: usize = 1;
 
 /// NPB CG: conjugate gradients on an irregular sparse matrix
@@ -70,7 +71,7 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     let storage = solver.storage().to_possible_value().expect("no value is hidden");
     println!("{} blocks, {} steps, matrix stored as {}", solver.blocks(), problem.iterations, storage.get_name());
 
-    // The benchmark's rules ask for one untimed step first, which brings code and data to where they belong.
+    // The benchmark's rules require an untimed step first, which loads the code and places the data.
     solver.reset()?;
     solver.step(0)?;
     solver.reset()?;

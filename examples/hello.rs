@@ -1,4 +1,4 @@
-//! The first program: y += 3 x, one task per block. The runtime finds out which tasks may run in parallel.
+//! The first program: y += 3 x, one task per block. The runtime determines which tasks may run in parallel.
 
 mod common;
 

@@ -1,8 +1,8 @@
 //! K-means (Lloyd 1982): points are assigned to the nearest of several centres, which then move to the mean of
 //! their points.
 //!
-//! The contribution of a block of points to a centre is a struct, which a custom reduction combines. It does so in
-//! the order of the blocks, so rounding is the same on any number of cores.
+//! The contribution of a block of points to a centre is a struct, which a custom reduction combines. The reduction
+//! combines contributions in block order, so rounding is the same on any number of cores.
 
 mod common;
 
@@ -155,7 +155,7 @@ fn move_centres(assigned: &mut [Assigned], centres: &mut [Centre]) {
     }
 }
 
-/// Returns points around the true centres, one centre after the other.
+/// Returns points around the true centres, grouped by centre.
 fn points(options: &Options) -> Array2<f64> {
     let mut state = 1u64;
     let mut draw = || {
@@ -170,7 +170,8 @@ fn truth(cluster: usize, d: usize) -> f64 {
     if d == 0 { 4.0 * cluster as f64 } else { 0.0 }
 }
 
-/// Checks the centres. Points are at most ½ from their true centre in each dimension, so their means must be, too.
+/// Checks the centres. In each dimension, points are at most ½ away from their true centre, so the same must hold for
+/// the means.
 fn is_near_truth(centres: &[Centre]) -> bool {
     centres.iter().enumerate().all(|(n, centre)| (0..DIMENSIONS).all(|d| (centre[d] - truth(n, d)).abs() <= 0.5))
 }

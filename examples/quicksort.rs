@@ -1,9 +1,9 @@
 //! Quicksort by nested tasks that never wait; or, with `--forks`, by one task whose body forks.
 //!
 //! A task partitions its part of the array and *returns* where the halves meet. A second task, which holds the part
-//! only *weakly*, receives that index and submits the sorts of both halves as its children, which recurse in the
-//! same way. No task knows the depth of the recursion, and none waits for it: a reader of some elements waits only
-//! for the tasks that sort these.
+//! only *weakly*, receives that index and submits the sorts of both halves as its children, which recurse in the same
+//! way. No task has to know the depth of the recursion or wait for its end: a reader of some elements waits only for
+//! the tasks that sort these elements.
 
 mod common;
 

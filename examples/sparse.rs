@@ -60,7 +60,7 @@ impl Matrix {
         matrix
     }
 
-    /// Sets `y` to the `rows` of A x; returns their contributions to xᵀ A x and to ‖A x‖².
+    /// Sets `y` to the `rows` of A x. Returns the contributions of these rows to xᵀ A x and to ‖A x‖².
     fn multiply(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) -> [f64; 2] {
         let mut sums = [0.0; 2];
         for (row, y) in rows.zip(y) {
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     options.machine.run(|rt| {
         let Options { size, steps, .. } = options;
         let (n, matrix) = (size * size, Matrix::laplacian(size));
-        // Alternating signs are close to the eigenvector.
+        // A vector of alternating signs is close to the eigenvector.
         let x: Vec<f64> = (0..n).map(|i| if (i / size + i) % 2 == 0 { 1.0 } else { -1.0 } / size as f64).collect();
         println!("{n} rows, {} entries, {steps} steps", matrix.values.len());
         let start = (rt.now(), Instant::now());

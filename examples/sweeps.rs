@@ -1,9 +1,9 @@
-//! Sweeps over blocks of an array, with three mistakes to choose from: what a trace is for.
+//! Sweeps over blocks of an array, with a choice of three performance mistakes that a trace reveals.
 //!
-//! `--mistake small-tasks` cuts the array into blocks so small that the runtime's work for a task outweighs the task's;
-//! `wide-region` declares more than a task touches, so tasks wait for each other that need not; `ping-pong` runs
-//! alternate sweeps on a core and on a device, so data go to and fro. The guide's chapter on slow programs finds each
-//! with `thalweg trace`, and mends it.
+//! `--mistake small-tasks` cuts the array into blocks so small that the runtime's overhead for a task outweighs the
+//! task's work; `wide-region` declares more elements than a task touches, so tasks wait for each other needlessly;
+//! `ping-pong` alternates sweeps between a core and a device, so data is copied back and forth. The guide's chapter on
+//! slow programs finds each mistake with `thalweg trace` and fixes it.
 
 mod common;
 
@@ -42,7 +42,7 @@ enum Mistake {
     PingPong,
 }
 
-/// The work on a block, some nanoseconds per element.
+/// The work on a block, which takes a few nanoseconds per element.
 fn sweep(block: &mut [f64]) {
     for x in block {
         for _ in 0..4 {
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Submits a sweep: a task per block.
+/// Submits a sweep with one task per block.
 fn submit(rt: &Runtime, x: &Data<f64>, options: &Options, number: usize) -> Result<(), SubmitError> {
     let mistake = options.mistake;
     let block = if mistake == Some(Mistake::SmallTasks) { 64 } else { options.block };

@@ -1,7 +1,7 @@
-//! Tests of accelerators through the public API. The same programs run on every interface that is available; OpenCL on
-//! the CPU is one of them.
+//! Tests of accelerators through the public API. The same programs run on every available interface, including OpenCL
+//! on the CPU.
 
-#![allow(unsafe_code)] // the kernel texts are promised to respect their bounds
+#![allow(unsafe_code)] // each `Program::new` is a promise that the kernels respect their bounds
 
 mod common;
 
@@ -42,7 +42,7 @@ const TEXT: &str = "
         if (i < columns && j < rows) y[j * stride + i] += value;
     }
 ";
-// SAFETY: each kernel compares its indices with the sizes that its signature declares.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares, so it stays in bounds.
 const PROGRAM: Program = unsafe { Program::new("accelerators.cl", TEXT) };
 static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "axpy");
 static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&PROGRAM, "fill");
@@ -59,7 +59,7 @@ const MAXIMA: &str = "
         if (LOCAL_ID(0) == 0) ATOMIC_MAX(most, of_group);
     }
 ";
-// SAFETY: each kernel compares its indices with the sizes that its signature declares.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares, so it stays in bounds.
 const LARGEST_PROGRAM: Program =
     unsafe { Program::new("maxima.cl", MAXIMA) }.header("reduce.h", include_str!("../kernels/reduce.h"));
 static LARGEST: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&LARGEST_PROGRAM, "largest");
@@ -120,7 +120,7 @@ fn overlapping_blocks_alternating_between_cores_and_device_match_host() {
 fn kernel_that_does_not_compile_fails_its_task_with_the_place_of_the_error() {
     let Some(rt) = runtime("1:OPENCL:1") else { return };
     const TEXT: &str = "// one\nKERNEL(64, 1, 1) broken(OUT(double, y, 1))\n{ REGION(y); y[0] = nonsense; }";
-    // SAFETY: the text does not compile, so it never runs.
+    // SAFETY: the text does not compile, so none of its kernels can run.
     const BROKEN: Program = unsafe { Program::new("broken.cl", TEXT) };
     static KERNEL: Kernel<(Write<f64>,)> = Kernel::new(&BROKEN, "broken");
     let (x, y) = (rt.data(vec![0.0; 10]), rt.data(vec![0.0; 10]));
@@ -148,7 +148,7 @@ fn cpu_task_without_a_cpu_unit_runs_on_a_hosting_thread() {
     assert_eq!(rt.take(x).unwrap()[..4], [14.0, 9.0, 1.0, 5.0]);
 }
 
-/// A program may decide at run time whether to add a body for accelerators: the type of the builder stays the same.
+/// A program may decide at run time whether to add a body for accelerators, because the builder keeps its type.
 #[test]
 fn body_for_accelerators_can_be_added_at_run_time() {
     let Some(rt) = runtime("1:OPENCL:1") else { return };
@@ -194,7 +194,8 @@ fn device_body_takes_lists_of_regions() {
     assert_eq!(rt.read_scalar(&total).unwrap(), 3.0 * 4950.0);
 }
 
-/// Kernels on a CPU write to this process's memory: writes outside a buffer used to damage the heap.
+/// Regression test: kernels on a CPU write to this process's memory, so a write outside a buffer used to corrupt the
+/// heap.
 #[cfg(debug_assertions)]
 #[test]
 fn kernel_that_writes_outside_of_its_buffer_fails_its_task() {
@@ -206,14 +207,14 @@ fn kernel_that_writes_outside_of_its_buffer_fails_its_task() {
             if (i < n) y[i + by] = i;
         }
     ";
-    // SAFETY: the promise is broken on purpose, which is what this test is about. The elements next to the buffer are
-    // in its guard zones.
+    // SAFETY: this test breaks the promise on purpose. The elements that the kernel writes next to the buffer are in
+    // the buffer's guard zones, so no other memory is touched.
     const PROGRAM: Program = unsafe { Program::new("shifted.cl", TEXT) };
     static SHIFTED: Kernel<(Write<f64>, i32, i32)> = Kernel::new(&PROGRAM, "shifted");
     let interfaces = thalweg::devices::interfaces();
     let mut devices = interfaces.iter().filter(|one| one.name == "OpenCL").flat_map(|one| &one.devices);
     if !devices.all(|device| device.name.ends_with("(CPU)")) {
-        return; // another device would write in its own memory
+        return; // any other device would write to its own memory
     }
     for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
         let Some(rt) = opencl(units) else { return };
@@ -236,7 +237,8 @@ fn kernel_that_writes_outside_of_its_buffer_fails_its_task() {
     }
 }
 
-/// A task on a device releases its successors when it is issued; a wait for the task still waits for its end.
+/// A task on a device releases its successors as soon as it is issued, but a wait for the task returns only after it
+/// has ended.
 #[test]
 fn wait_for_a_device_task_returns_after_its_end() {
     let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
@@ -268,16 +270,17 @@ fn wait_for_a_device_task_returns_after_its_end() {
     assert!(rt.wait_for(&fails).is_err());
 }
 
-/// Uses OpenCL alone; `tests/standin/raw.rs` does the same on the other interfaces.
+/// Returns a runtime on OpenCL. These tests cover only OpenCL; `tests/standin/raw.rs` covers the other interfaces.
 fn opencl(units: &str) -> Option<Runtime> {
     let is_opencl = std::env::var_os("THALWEG_TEST_UNITS").is_none_or(|kind| kind == "OPENCL");
     if is_opencl { runtime(units) } else { None }
 }
 
-/// Enqueues a copy by calling OpenCL directly; returns the error code if the call is refused.
+/// Enqueues a copy by calling OpenCL directly. Returns OpenCL's error code if the call is rejected.
 fn enqueue_copy(queue: *mut c_void, from: OpenClRegion, to: OpenClRegion, bytes: usize) -> Result<(), i32> {
     let (at, to_at) = (from.first_byte, to.first_byte);
-    // SAFETY: both regions belong to the task and have at least `bytes` bytes; nothing else uses the event.
+    // SAFETY: both regions belong to the task and have at least `bytes` bytes, so the copy is in bounds; nothing else
+    // uses the event.
     unsafe {
         let done = cl3::command_queue::enqueue_copy_buffer(
             queue,
@@ -424,7 +427,7 @@ impl CType for Line {
     const NAMES: &'static [&'static str] = &["line"];
 }
 
-/// Sixteen bits, the size of the interfaces' half-precision type. The tests here only copy such elements.
+/// A sixteen-bit element, the size of the interfaces' half-precision type. The tests only copy such elements.
 #[derive(Clone, Copy, PartialEq, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 struct Half(u16);
@@ -468,7 +471,7 @@ fn opencl_modules_take_structures_complex_numbers_and_halves() {
     let y = rt.data(vec![line; 100]);
     rt.task("lines", (x.slice(20..).input(), y.slice(10..90).output()))
         .gpu(move |k, (x, mut y)| {
-            // SAFETY: the kernel compares its index with 80, the number of elements of both regions.
+            // SAFETY: the kernel compares its index with 80, and both regions have 80 elements.
             unsafe { k.launch_module(&LINES, 80, (&x, &mut y, Plain(line), 80)) }
         })
         .submit()
@@ -480,7 +483,7 @@ fn opencl_modules_take_structures_complex_numbers_and_halves() {
     }
     let z = rt.data(vec![Complex::new(1.0, 2.0); 50]);
     rt.task("turn", (z.slice(5..).inout(),))
-        // SAFETY: the kernel compares its index with 45, the number of elements of the region.
+        // SAFETY: the kernel compares its index with 45, and the region has 45 elements.
         .gpu(|k, (mut z,)| unsafe { k.launch_module(&TURN, 45, (&mut z, Plain(Complex::i()), 45)) })
         .submit()
         .unwrap();
@@ -488,14 +491,14 @@ fn opencl_modules_take_structures_complex_numbers_and_halves() {
     assert_eq!(rt.take(z).unwrap(), (0..50).map(expected).collect::<Vec<_>>());
     let (half, copied) = (rt.data(vec![Half(0x3c00); 33]), rt.data(vec![Half(0); 33]));
     rt.task("copy", (half.input(), copied.output()))
-        // SAFETY: the kernel compares its index with 33, the number of elements of both regions.
+        // SAFETY: the kernel compares its index with 33, and both regions have 33 elements.
         .gpu(|k, (x, mut y)| unsafe { k.launch_module(&COPY, 33, (&x, &mut y, 33)) })
         .submit()
         .unwrap();
     assert_eq!(rt.take(copied).unwrap(), [Half(0x3c00); 33]);
 }
 
-/// Mistakes that the text does not reveal are found by the device, and fail only the task.
+/// Mistakes that cannot be seen in the text are detected by the device and fail only the task.
 #[test]
 fn module_that_the_device_refuses_fails_its_task_alone() {
     let Some(rt) = opencl("1:OPENCL:1") else { return };
@@ -523,7 +526,7 @@ fn module_that_the_device_refuses_fails_its_task_alone() {
     assert_eq!(rt.take(y).unwrap(), [3.0; 10]);
 }
 
-/// OpenCL devices may lack 64-bit atomics: kernels that use none still run there.
+/// OpenCL devices may lack 64-bit atomics. Kernels that do not use them must still run there.
 #[test]
 fn missing_64_bit_atomics_matter_only_to_kernels_that_use_them() {
     const DIALECT: &str = concat!("#undef cl_khr_int64_base_atomics\n", include_str!("../kernels/dialect.h"));
@@ -534,7 +537,7 @@ fn missing_64_bit_atomics_matter_only_to_kernels_that_use_them() {
         let module = Module::new("atomics").opencl(text.leak());
         let kernel: &'static _ = Box::leak(Box::new(ModuleKernel::<(Write<f64>,)>::unchecked(&module, "f", [1, 1, 1])));
         rt.task("f", (y.inout(),))
-            // SAFETY: the kernel only touches the first element.
+            // SAFETY: the kernel only touches the first element, which exists.
             .gpu(move |k, (mut y,)| unsafe { k.launch_module(kernel, 1, (&mut y,)) })
             .submit()
             .unwrap();

@@ -1,4 +1,4 @@
-//! Resources of the units' threads: the cores they are bound to, by the environment or the program, and their stacks.
+//! Resources of the units' threads: the cores that the environment or the program binds them to, and their stacks.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn stack_below_64_kib_is_refused_and_64_kib_works() {
 fn omp_places_binds_units_unless_the_program_sets_places() {
     const INSIDE: &str = "THALWEG_TEST_PLACES";
     if std::env::var_os(INSIDE).is_none() {
-        // The environment belongs to the process, so each setting is tested in another process.
+        // Environment variables are per process, so each setting is tested in its own process.
         for places in ["{1},{0}", "threads", "{0}", "{0;1}", "sockets(2)"] {
             again("omp_places_binds_units_unless_the_program_sets_places", &[(INSIDE, places), ("OMP_PLACES", places)]);
         }
@@ -73,7 +73,7 @@ fn omp_places_binds_units_unless_the_program_sets_places() {
         _ => assert!(ignored, "{warnings:?}"),
     }
     drop(rt);
-    // Other processes may have claims on these cores.
+    // Other processes may already have claimed these cores.
     let is_shared = |warning: &&Warning| matches!(warning, Warning::CoresTaken { .. });
     let rt = builder("1:CPU:1", false).places("{0}").build().unwrap();
     assert!(
@@ -85,7 +85,8 @@ fn omp_places_binds_units_unless_the_program_sets_places() {
     assert!(rt.warnings().is_empty(), "{:?}", rt.warnings());
 }
 
-/// Returns the number of cores that a body may use: on its thread, on a thread that it starts, and on one of rayon's.
+/// Returns the number of cores that a body may use on its own thread, on a thread that it starts, and on a rayon
+/// thread.
 fn seen_by_body(rt: &Runtime) -> [usize; 3] {
     let seen = rt.zeros::<u64, _>(3);
     let cores = || std::thread::available_parallelism().unwrap().get() as u64;
@@ -102,7 +103,7 @@ fn seen_by_body(rt: &Runtime) -> [usize; 3] {
 }
 
 /// Regression test: a body of a unit of several cores could only start threads on one core, because its own thread was
-/// bound to that one.
+/// bound to this core.
 #[test]
 fn body_and_its_threads_may_use_all_cores_of_the_unit() {
     let allowed = Topology::detect().cores().len();
@@ -121,7 +122,8 @@ fn body_and_its_threads_may_use_all_cores_of_the_unit() {
     }
 }
 
-/// Runs a test of this file in a separate process with these variables. Returns its standard error output.
+/// Runs a test of this file in a separate process with these environment variables. Returns the process's standard
+/// error output.
 fn in_process(test: &str, variables: &[(&str, &str)]) -> String {
     again(test, &[&[(ALONE, "1")], variables].concat())
 }
@@ -176,7 +178,8 @@ fn threads_are_bound_if_units_fill_the_cores_or_on_request() {
     }
 }
 
-/// Regression test: the runtimes of two processes could be bound to the same cores without a warning from either.
+/// Regression test: the runtimes of two processes could be bound to the same cores without either of them warning about
+/// it.
 #[cfg(target_os = "linux")]
 #[test]
 fn processes_bound_to_the_same_cores_warn() {

@@ -23,9 +23,9 @@ use thalweg::prelude::DeviceError;
 /// A compiler and the architectures to compile for.
 struct Compiler {
     name: &'static str,
-    /// Architectures that every version in use knows: where the compiler is required, so are they.
+    /// Architectures that every compiler version in use knows. If the compiler is required, these are required as well.
     known: &'static [&'static str],
-    /// Architectures that some versions in use do not know yet, or no longer.
+    /// Architectures that some compiler versions in use do not know yet or no longer support.
     perhaps: &'static [&'static str],
 }
 
@@ -37,7 +37,8 @@ const COMPILERS: [Compiler; 2] = [
 /// Macros whose values the host defines.
 const DEFINES: [(&str, i64); 2] = [("BLOCK_X", 32), ("LANES", 8)];
 
-/// Returns the names and texts of the files with this ending in `kernels/`, here and of the benchmarks.
+/// Returns the names and texts of all files with this extension in the project's and the benchmarks' `kernels/`
+/// folders.
 fn texts(ending: &str) -> Vec<(&'static str, &'static str)> {
     let folders = ["kernels", "crates/npb/kernels", "crates/npb-cg/kernels"]
         .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
@@ -53,7 +54,7 @@ fn texts(ending: &str) -> Vec<(&'static str, &'static str)> {
 /// Returns a program that is compiled and never launched.
 #[allow(unsafe_code)]
 const fn program(name: &'static str, text: &'static str) -> Program {
-    // SAFETY: none of its kernels runs.
+    // SAFETY: the program is only compiled, so none of its kernels runs.
     unsafe { Program::new(name, text) }
 }
 
@@ -73,7 +74,7 @@ fn compile(program: &Program, architecture: &str) -> Option<Vec<u8>> {
 fn for_each_architecture(check: impl Fn(&str)) {
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
     for Compiler { name, known, perhaps } in COMPILERS {
-        // A build without the feature has no HIP, wherever it runs.
+        // A build without the feature `hip` never has HIP, regardless of the machine.
         let is_built = name != "hiprtc" || cfg!(feature = "hip");
         let is_required = is_built && required.split(',').any(|required| required.trim() == name);
         for architecture in known.iter().chain(perhaps) {
@@ -87,8 +88,8 @@ fn for_each_architecture(check: impl Fn(&str)) {
     }
 }
 
-/// Does the same as [`for_each_architecture`] for one architecture of each compiler: for slow checks that would learn
-/// nothing from a second one.
+/// Like [`for_each_architecture`], but with only one architecture per compiler. For slow checks that would learn
+/// nothing from further architectures.
 fn for_each_compiler(check: impl Fn(&str)) {
     let last = COMPILERS.map(|compiler| *compiler.known.last().unwrap());
     for_each_architecture(|architecture| {
@@ -108,12 +109,13 @@ fn headers() -> Vec<(&'static str, &'static str)> {
     texts("h").into_iter().filter(|(name, _)| *name != "dialect.h").collect()
 }
 
-/// The resources of each kernel on one architecture are recorded in a table. One more step of registers, or any more
-/// stack (which holds spilled registers), is a failure. `THALWEG_BLESS=1` rewrites the table.
+/// The resources of each kernel on one architecture are recorded in a table. An increase by an allocation step of
+/// registers, or any increase of the stack (which holds spilled registers), is a failure. `THALWEG_BLESS=1` rewrites
+/// the table.
 #[test]
 fn registers_and_stack_do_not_exceed_the_recorded_table() {
     const ARCHITECTURE: &str = "sm_90";
-    /// The number of registers in which they are allocated to threads.
+    /// Granularity, in registers, at which registers are allocated to threads.
     const STEP: u32 = 8;
     const TITLE: &str = "text,kernel,registers,stack_bytes";
     let (headers, mut lines, mut release, mut heads) = (headers(), Vec::new(), String::new(), 0);
@@ -121,7 +123,7 @@ fn registers_and_stack_do_not_exceed_the_recorded_table() {
         heads += text.lines().filter(|line| line.starts_with("KERNEL(")).count();
         let Some(code) = compile(&complete(name, text, &headers), ARCHITECTURE) else { return };
         release = cubin::release(&code).expect("the compiler states its release");
-        // Besides kernels there are functions that the compiler adds.
+        // The code also has functions that the compiler adds.
         let kernels = cubin::usage(&code).into_iter().filter(|(kernel, _)| !kernel.starts_with('$'));
         for (kernel, Usage { registers, stack_bytes }) in kernels {
             assert!(registers > 0, "{name}: {kernel}");
@@ -177,8 +179,9 @@ fn every_kernel_text_compiles_for_every_architecture() {
     });
 }
 
-/// Calls `check` with the name and the text of every kernel that the attribute `target` makes in the examples, tests
-/// and benchmarks of loops, and of some random ones. It leaves out functions written by macros, which are in no file.
+/// Calls `check` with the name and the text of every kernel that the attribute `target` generates in the examples,
+/// tests and benchmarks of loops, and with some random kernels. Functions generated by macros are left out, because
+/// they are not in any file.
 fn for_each_loop(mut check: impl FnMut(&str, String)) {
     let folders = ["examples/loops", "tests/loops", "benches/loops"]
         .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
@@ -242,7 +245,7 @@ fn is_compressed(code: &[u8]) -> bool {
     code.starts_with(b"CCOB")
 }
 
-/// Covers the functions of the dialect, whether or not a kernel of this project calls them.
+/// Compiles all functions of the dialect, whether or not a kernel of this project calls them.
 #[test]
 fn every_function_of_the_dialect_compiles() {
     const TEXT: &str = "
@@ -281,7 +284,7 @@ fn compilation_error_names_the_place() {
     });
 }
 
-/// Runtimes on several threads compile at once, including texts that do not compile.
+/// Runtimes on several threads compile at the same time, including texts with errors.
 #[test]
 fn concurrent_compilations_do_not_disturb_each_other() {
     const THREADS: usize = 4;

@@ -1,9 +1,10 @@
-//! Kernels that belong to no example: vectors, sparse products, boxes. Each is compared with plain Rust, on regions
-//! that do not begin where their arrays do, and of sizes that are not multiples of a group.
+//! Kernels that do not belong to an example: vectors, sparse products and boxes. Each kernel is compared with plain
+//! Rust, on regions that do not begin at the start of their arrays and with sizes that are not multiples of the group
+//! size.
 //!
-//! Without an accelerator the tests are skipped with a message, unless `THALWEG_REQUIRE` (a list) names it.
+//! Without an accelerator, the tests are skipped with a message unless the list `THALWEG_REQUIRE` names one.
 
-#![allow(unsafe_code)] // the kernel texts are promised to respect their bounds
+#![allow(unsafe_code)] // each `Program::new` is a promise that the kernels respect their bounds
 
 mod common;
 
@@ -14,21 +15,21 @@ use thalweg::prelude::*;
 
 const LANES: usize = 16;
 const REDUCE: &str = include_str!("../kernels/reduce.h");
-// SAFETY: the kernels touch elements by their index, which they compare with `n`.
+// SAFETY: the kernels touch only elements at their own index, which they compare with `n`, so they stay in bounds.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../kernels/blas.cl")) }.header("reduce.h", REDUCE);
-// SAFETY: rows are compared with `rows`; indices read from offsets and columns are compared with `entries` and
-// `width`.
+// SAFETY: the kernels compare rows with `rows`, and indices read from offsets and columns with `entries` and `width`,
+// so they stay in bounds whatever the arrays contain.
 const SPARSE: Program = unsafe { Program::new("sparse.cl", include_str!("../kernels/sparse.cl")) }
     .header("csr.h", include_str!("../kernels/csr.h"))
     .header("reduce.h", REDUCE)
     .define("LANES", LANES as i64);
-// SAFETY: the kernels touch elements of a box, whose indices they compare with its extents.
+// SAFETY: the kernels touch only elements of a box and compare the indices with its extents, so they stay in bounds.
 const PACK: Program = unsafe { Program::new("pack.cl", include_str!("../kernels/pack.cl")) };
 
 type Rd = Read<f64>;
 type Wr = Write<f64>;
 
-/// Offsets, columns, values, x, y; numbers of rows, entries, columns.
+/// Arguments: offsets, columns, values, x, y; the numbers of rows, entries and columns.
 type Product = (Read<u32>, Read<u32>, Rd, Rd, Wr, i32, i32, i32);
 
 static AXPY: Kernel<(f64, Rd, Wr, i32)> = Kernel::new(&BLAS, "axpy");
@@ -45,7 +46,7 @@ fn runtime() -> Option<Runtime> {
     Some(common::accelerated("1:OPENCL:1")?.build().unwrap())
 }
 
-/// Registers an array and places all of it on the accelerator, so that its regions begin inside the allocation there.
+/// Registers an array and copies all of it to the accelerator, so that regions begin inside the device's allocation.
 fn placed<T: Element>(rt: &Runtime, array: &[T]) -> Data<T> {
     let data = rt.data(array.to_vec());
     rt.task("place", (data.inout(),)).gpu(|_, _| ()).submit().unwrap();
@@ -166,7 +167,7 @@ fn sparse_product_kernel_matches_host() {
     assert_close(&rt.take(y).unwrap(), &expected, "y");
 }
 
-/// Copies a box of `from` to the same place in `to`, and compares `to` with a copy by ndarray.
+/// Copies a box of `from` to the same position in `to`, and compares `to` with a copy made by ndarray.
 fn box_is_copied<T: Element + thalweg::kernel::Scalar + PartialEq>(
     rt: &Runtime,
     kernel: &'static Kernel<CopyBox<T>>,
@@ -217,10 +218,10 @@ const NAMES: &str = "
     }
     KERNEL(16, 1, 1) y(INOUT(double, y, n), int n) { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] *= 3; }
 ";
-// SAFETY: each kernel compares its index with the size that its signature declares.
+// SAFETY: each kernel compares its index with the size that its signature declares, so it stays in bounds.
 const NAMED: Program = unsafe { Program::new("names.cl", NAMES) };
 
-/// Kernels named like built-in functions of OpenCL C, and one named like its own parameter.
+/// Kernels named like built-in functions of OpenCL C, and a kernel named like its own parameter.
 #[test]
 fn kernels_may_have_names_of_opencl_functions() {
     let Some(rt) = runtime() else { return };

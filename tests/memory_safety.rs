@@ -1,5 +1,5 @@
-//! Mistakes that programs may make without harm to memory: sizes, alignments, counts. Mistakes that types prevent are
-//! in `compile_fail/`.
+//! Mistakes in sizes, alignments and counts, which must not compromise memory safety. Mistakes that the type system
+//! prevents are in `compile_fail/`.
 
 #![allow(unsafe_code)] // for `Pod` types and promises about kernel texts
 
@@ -19,7 +19,7 @@ fn panic_of<R>(call: impl FnOnce() -> R) -> String {
     }
 }
 
-/// Fills all of an array of zeros with ones. Large arrays are aligned to a cache line.
+/// Fills an array of zeros with ones. Large arrays are aligned to a cache line.
 fn zeros_become_ones<T: Element + PartialEq>(rt: &Runtime, one: fn() -> T) {
     let large = (256 << 10) / size_of::<T>();
     for len in [1, large, large + 1] {
@@ -84,9 +84,9 @@ fn region_whose_size_overflows_is_out_of_bounds() {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C, align(4096))]
 struct Page([u8; 4096]);
-// SAFETY: bytes without padding; all byte values are valid.
+// SAFETY: the type is an array of bytes, so it has no padding and every bit pattern is valid.
 unsafe impl bytemuck::Zeroable for Page {}
-// SAFETY: bytes without padding; all byte values are valid.
+// SAFETY: the type is an array of bytes, so it has no padding and every bit pattern is valid.
 unsafe impl bytemuck::Pod for Page {}
 
 #[test]
@@ -100,7 +100,7 @@ fn elements_are_aligned_in_every_memory() {
             rt.task("look", (x.slice(1..3).inout(), y.slice(1..).output()))
                 .cpu(move |_, (x, y)| {
                     sent.send([x.as_ptr().addr(), y.as_ptr().addr()]).unwrap();
-                    y.fill(Page([0; 4096])); // the content of an output is undefined before this
+                    y.fill(Page([0; 4096])); // the contents of an output are undefined before this
                     (x[0].0[0], y[0].0[0]) = (7, 8);
                 })
                 .submit()
@@ -111,7 +111,8 @@ fn elements_are_aligned_in_every_memory() {
         }
         let looked: Vec<usize> = got.try_iter().flatten().collect();
         assert_eq!(looked.len(), 16);
-        // `black_box`, because the compiler may assume that references are aligned, which is to be checked here.
+        // Use `black_box`, because otherwise the compiler could assume that references are aligned, which is what this
+        // line checks.
         assert!(looked.iter().all(|address| std::hint::black_box(*address) % 4096 == 0), "{units}: {looked:x?}");
     }
 }
@@ -149,7 +150,7 @@ const TEXT: &str = "
         if (i < rows && j < columns) y[i * stride + j] = 1.0;
     }
 ";
-// SAFETY: each kernel compares its indices with the sizes that its signature declares.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares, so it stays in bounds.
 const PROGRAM: Program = unsafe { Program::new("memory_safety.cl", TEXT) };
 static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&PROGRAM, "fill");
 static COPY: Kernel<(Read<f64>, Write<f64>, i64, u64)> = Kernel::new(&PROGRAM, "copy");
@@ -160,7 +161,7 @@ fn accelerator() -> Option<Runtime> {
     Some(common::accelerated("1:OPENCL:1")?.build().unwrap())
 }
 
-/// Returns the text of the failure of the only task that was submitted.
+/// Returns the text of the failure of the only submitted task.
 fn failure(rt: &Runtime) -> String {
     match rt.wait() {
         Err(RunError::Failed(failures)) => failures.to_string(),
@@ -180,7 +181,7 @@ fn launch_with_a_count_beyond_the_region_is_refused() {
             .unwrap();
         let why = failure(&rt);
         assert!(["too many", "`fill`", "`y`", "has [10]", "try counts"].iter().all(|word| why.contains(word)), "{why}");
-        // This task reads nothing, so it clears the poison of the failed one.
+        // This task reads nothing, so it clears the poison of the failed task.
         rt.task("as many", (x.slice(20..30).output(),))
             .gpu(|k, (mut y,)| k.launch(&FILL, 100_000, (&mut y, 2.0, 10)))
             .submit()
@@ -238,7 +239,7 @@ fn launch_checks_the_bounds_of_scratch_memory() {
             assert!(matches!(refused, DeviceError::Bounds { .. }), "{refused}");
             let refused = k.launch(&COPY, 1, (&x, &mut scratch, 2, 1)).unwrap_err();
             assert!(refused.to_string().contains("`x`"), "{refused}");
-            // More than the device has, and a size whose rounding overflows.
+            // Request more than the device has, and a size that overflows when it is rounded up.
             assert!(k.scratch::<f64>(usize::MAX / 8).is_err() && k.scratch::<f64>(usize::MAX).is_err());
             k.launch(&FILL, 1, (&mut scratch, 2.0, 1))
         })
@@ -287,7 +288,7 @@ fn empty_zero_sized_and_over_aligned_arrays_can_be_borrowed() {
     }
 }
 
-/// Under valgrind this shows accesses to memory that was not borrowed, or after it was returned.
+/// Under valgrind, this test detects accesses to memory that was not borrowed or has already been returned.
 #[test]
 fn borrowed_heap_memory_is_not_touched_after_its_scope() {
     for units in ["2:CPU:1", "1:CPU:1,1:EMU:1", "1:EMU:1"] {

@@ -1,11 +1,11 @@
-//! Kernels under Oclgrind, a simulator of an OpenCL device that detects data races between the threads of a kernel,
-//! and addresses outside buffers. The tests run the kernels for vectors, sparse products, boxes and CG, some of the
+//! Kernels under Oclgrind, an OpenCL device simulator that detects data races between the threads of a kernel and
+//! accesses outside of buffers. The tests run the kernels for vectors, sparse products, boxes and CG, some of the
 //! conformance suite, Jacobi's method on a tiny square and one step of each NAS benchmark of class S, each in a
 //! separate process.
 //!
-//! They need Oclgrind. Debian's package has its library in `LIBRARY`; elsewhere, `THALWEG_OCLGRIND` names it. Without
-//! it everything is skipped, unless `THALWEG_REQUIRE` has `oclgrind`. Price and McIntosh-Smith, "Oclgrind: An
-//! extensible OpenCL device simulator" (2015).
+//! The tests need Oclgrind's library. Debian's package installs it at `LIBRARY`; on other systems, `THALWEG_OCLGRIND`
+//! gives its path. Without the library, all tests are skipped unless `THALWEG_REQUIRE` contains `oclgrind`. Price and
+//! McIntosh-Smith, "Oclgrind: An extensible OpenCL device simulator" (2015).
 
 #![allow(unsafe_code)] // kernel texts are promised to respect their bounds; one of them has a race on purpose
 
@@ -19,7 +19,7 @@ use thalweg::prelude::*;
 
 const LIBRARY: &str = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
 
-/// Returns Oclgrind's library, if it is installed.
+/// Returns the path of Oclgrind's library if it is installed.
 fn library() -> Option<PathBuf> {
     let library = PathBuf::from(std::env::var("THALWEG_OCLGRIND").unwrap_or_else(|_| LIBRARY.to_owned()));
     if library.exists() {
@@ -31,7 +31,7 @@ fn library() -> Option<PathBuf> {
     None
 }
 
-/// Runs a program, which must succeed, under Oclgrind. Returns its output and Oclgrind's log.
+/// Runs a program under Oclgrind and asserts that it succeeds. Returns its output and Oclgrind's log.
 fn run(program: &Path, arguments: &[&str]) -> Option<(String, String)> {
     let library = library()?;
     let folder = tempfile::tempdir().unwrap();
@@ -48,7 +48,7 @@ fn run(program: &Path, arguments: &[&str]) -> Option<(String, String)> {
     Some((text, log))
 }
 
-/// Runs tests, which must all pass, under Oclgrind. Returns Oclgrind's log.
+/// Runs tests under Oclgrind and asserts that all pass. Returns Oclgrind's log.
 fn said(program: &Path, arguments: &[&str]) -> Option<String> {
     let (text, log) = run(program, arguments)?;
     assert!(!text.contains("0 passed") && text.contains("passed"), "{} {arguments:?}: {text}", program.display());
@@ -68,7 +68,8 @@ const TEXT: &str = "
         int i = GLOBAL_ID(0);
         if (i < n) y[i] = value;
     }";
-// SAFETY: the kernels stay inside their buffers. That the threads of one of them race is what the test must detect.
+// SAFETY: the kernels stay inside their buffers. The threads of one kernel race on purpose, because the test checks
+// that Oclgrind detects this.
 const PROGRAM: Program = unsafe { Program::new("races.cl", TEXT) };
 static ALL_TO_ONE: Kernel<(Write<f32>, i32)> = Kernel::new(&PROGRAM, "all_to_one");
 
@@ -99,7 +100,7 @@ fn concurrent_calls_of_four_threads() {
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(|| rounds(&rt)))));
 }
 
-/// The simulator's own heap breaks when several threads call it at once, so the library has to serialize its calls.
+/// Concurrent calls from several threads corrupt the simulator's heap, so Thalweg has to serialize its calls.
 #[test]
 fn calls_of_several_threads_are_serialized_for_oclgrind() {
     let this = std::env::current_exe().unwrap();
@@ -107,7 +108,7 @@ fn calls_of_several_threads_are_serialized_for_oclgrind() {
     assert_eq!(log, "");
 }
 
-/// Checks that the simulator does find a race if there is one.
+/// Checks that the simulator does detect a race if there is one.
 #[test]
 fn race_in_a_kernel_is_detected() {
     let this = std::env::current_exe().unwrap();

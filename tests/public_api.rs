@@ -1,9 +1,9 @@
-//! Test that nothing is public by accident: every public item is listed in `tests/public_api.txt`, so review sees each
-//! change.
+//! Test that no item is public by accident: every public item is listed in `tests/public_api.txt`, so each change to
+//! the public API shows up in review.
 //!
-//! The list is read from the pages that `cargo doc` writes, without the items that traits of the standard library and
-//! automatic implementations add. It needs rustdoc, and the wording of its pages may change with it, so this test runs
-//! on request:
+//! The items are extracted from the pages that `cargo doc` writes, without items from standard library traits and
+//! automatic implementations. The test needs rustdoc and depends on the wording of its pages, which may change between
+//! releases, so it runs only on request:
 //!
 //! ```text
 //! cargo test --test public_api -- --ignored
@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The kinds with which the names of pages that describe an item begin.
+/// Item kinds. The file name of a page that describes an item begins with one of these.
 const KINDS: [&str; 7] = ["struct", "enum", "trait", "fn", "type", "constant", "macro"];
 
 #[test]
@@ -50,7 +50,7 @@ fn documented(root: &Path) -> PathBuf {
     let target = test.ancestors().nth(3).expect("tests are in <target>/<profile>/deps");
     let folder = target.join("doc/thalweg");
     if folder.exists() {
-        fs::remove_dir_all(&folder).unwrap(); // it may have pages of removed items
+        fs::remove_dir_all(&folder).unwrap(); // the folder may contain pages of items that were removed since
     }
     let status = Command::new(env!("CARGO"))
         .args(["doc", "--package", "thalweg", "--lib", "--all-features", "--no-deps", "--quiet", "--target-dir"])
@@ -70,7 +70,7 @@ fn read_folder(folder: &Path, module: &str, items: &mut BTreeSet<String>) {
         }
         let Some((kind, name)) = name.strip_suffix(".html").and_then(|page| page.split_once('.')) else { continue };
         let page = fs::read_to_string(entry.path()).unwrap();
-        // If an item of a private module is public elsewhere, its page here is a redirection.
+        // If an item in a private module is re-exported elsewhere, its page here is only a redirect.
         if KINDS.contains(&kind) && !page.contains("http-equiv=\"refresh\"") {
             let path = format!("{module}::{name}");
             items.insert(format!("{kind} {path}"));
@@ -79,9 +79,10 @@ fn read_folder(folder: &Path, module: &str, items: &mut BTreeSet<String>) {
     }
 }
 
-/// Reads the item's declaration, which includes variants and fields, and its own methods, required and provided.
+/// Reads an item's declaration, which includes variants and fields, and the item's own methods, both required and
+/// provided.
 fn read_page(page: &str, path: &str, items: &mut BTreeSet<String>) {
-    // After these come implementations of traits, and methods of other types.
+    // These headings are followed by trait implementations and by methods of other types.
     let ends = [
         "id=\"trait-implementations\"",
         "id=\"deref-methods",
@@ -97,7 +98,7 @@ fn read_page(page: &str, path: &str, items: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns a text without markup, with single spaces.
+/// Returns a text without markup and with single spaces.
 fn plain(html: &str) -> String {
     let mut text = String::new();
     for part in html.split('<') {

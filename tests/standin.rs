@@ -1,8 +1,8 @@
-//! CUDA and HIP without a GPU: the real backends on stand-in drivers, which `tests/standin/core.hpp` describes together
-//! with their limitations. Every program runs in a separate process, whose loader finds the stand-in first. It leaves a
-//! report of the calls and of leaked objects.
+//! CUDA and HIP without a GPU: the real backends run on stand-in drivers, which `tests/standin/core.hpp` describes
+//! together with their limitations. Every program runs in a separate process whose dynamic loader finds the stand-in
+//! first. The stand-in writes a report of all calls and leaked objects.
 //!
-//! The tests need a C++ compiler `c++`; without one they are skipped, unless `THALWEG_REQUIRE` has `standin`.
+//! The tests need the C++ compiler `c++`. Without it, they are skipped unless `THALWEG_REQUIRE` contains `standin`.
 
 #![allow(unsafe_code, unreachable_pub)] // promises about kernel texts; the modules below are parts of this file
 
@@ -27,7 +27,7 @@ mod unified;
 
 use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, OPENCL, Report, Settings, run};
 
-/// Runs an example program, which has to verify its results.
+/// Runs an example program, which must report that its results are verified.
 fn example(settings: &Settings, name: &str, arguments: &str) {
     let Some(built) = drivers::built() else { return };
     let arguments: Vec<_> = arguments.split(' ').chain(["--no-progress"]).collect();
@@ -37,8 +37,8 @@ fn example(settings: &Settings, name: &str, arguments: &str) {
     report.has_launched();
 }
 
-/// Runs the examples on one device, on one device with a core, and on two devices. Slow ones run only with
-/// optimization, as in CI.
+/// Runs the examples on one device, on one device with a core, and on two devices. Slow examples run only in optimized
+/// builds, as in CI.
 fn examples(settings: &Settings) {
     let kind = settings.units;
     let programs = [
@@ -72,7 +72,7 @@ fn examples_on_hip() {
     examples(&HIP);
 }
 
-/// Runs the whole suite that every kind of device has to pass, on two devices.
+/// Runs the whole conformance suite, which every kind of device has to pass, on two devices.
 fn conformance(settings: &Settings) {
     let Some(built) = drivers::built() else { return };
     let settings = settings.clone().with("STANDIN_DEVICES", 2).with("THALWEG_REQUIRE", settings.units.to_lowercase());
@@ -92,7 +92,7 @@ fn conformance_on_hip() {
     conformance(&HIP);
 }
 
-/// Returns settings for OpenCL with a layer that makes the implementation for cores look like one for GPUs.
+/// Returns settings for OpenCL with a layer that makes a CPU implementation look like a GPU implementation.
 fn opencl_gpu() -> Option<Settings> {
     Some(OPENCL.clone().with("OPENCL_LAYERS", drivers::layer()?.display()))
 }
@@ -109,17 +109,17 @@ fn opencl_copies_through_page_locked_memory() {
     assert!(report.of("locked copies in") > 1000 && report.of("locked copies out") > 1000, "{report:?}");
 }
 
-/// OpenCL cannot page-lock existing memory: large copies go in pieces through its own buffers.
+/// OpenCL cannot page-lock existing memory, so large copies go piece by piece through buffers that OpenCL allocates.
 #[test]
 fn opencl_copies_large_arrays_through_page_locked_memory() {
     let Some(settings) = opencl_gpu() else { return };
     let Some(report) = report(&settings, "large_boxes") else { return };
     assert_eq!(report.of("pageable copies"), 0, "{report:?}");
-    // 8 MB are copied three times in each direction, plus smaller arrays.
+    // 8 MB are copied three times in each direction, in addition to smaller arrays.
     assert!(report.of("locked copies in") > 24 && report.of("locked copies out") > 24, "{report:?}");
 }
 
-/// If buffers get their memory at first use, copies and launches may be refused memory.
+/// If the implementation allocates a buffer's memory only at first use, copies and launches may run out of memory.
 #[test]
 fn opencl_with_lazy_allocation_survives_shortage() {
     let Some(settings) = opencl_gpu() else { return };
@@ -133,20 +133,20 @@ fn opencl_with_lazy_allocation_survives_shortage() {
     }
 }
 
-/// Runs one of our own programs. Returns its report, after checking that it leaked nothing and broke no rule.
+/// Runs one of our own programs. Checks that it has leaked nothing and broken no rule, and returns its report.
 fn report(settings: &Settings, program: &str) -> Option<Report> {
     let report = drivers::run_own(settings, program)?;
     report.is_clean();
     Some(report)
 }
 
-/// Tests the calls of our own programs on both interfaces.
+/// Runs `test` on both interfaces.
 fn on_both(test: impl Fn(&Settings)) {
     test(&CUDA);
     test(&HIP);
 }
 
-/// Checks that replays are launched as graphs, except for the first, for which a graph would not pay.
+/// Checks that replays are launched as graphs, except for the first one, for which a graph would not pay off.
 #[test]
 fn replays_are_launched_as_graphs() {
     on_both(|settings| {
@@ -161,7 +161,7 @@ fn replays_are_launched_as_graphs() {
         );
         assert_eq!(report.of("graph launches"), (replays - 1) as i64, "{report:?}");
         assert_eq!(report.of("kernels in graphs"), (tasks * (replays - 1)) as i64);
-        // The calls before the first graph and at the end are included.
+        // The count includes the calls before the first graph and at the end.
         assert!(report.calls() - 2 * tasks as i64 <= (tasks * replays / 10) as i64, "{report:?}");
     });
 }
@@ -235,7 +235,7 @@ fn device_loss_during_replays_is_survived() {
     });
 }
 
-/// With failures, and with memory for only some of the data at a time.
+/// Graphs with failing tasks, and with room for only part of the data at a time.
 #[test]
 fn random_replays_on_devices_match_sequential_execution() {
     on_both(|settings| {
@@ -247,8 +247,8 @@ fn random_replays_on_devices_match_sequential_execution() {
     });
 }
 
-/// OpenCL's command buffers, which keep their arguments. They are used if the implementation for cores looks like one
-/// for GPUs.
+/// OpenCL's command buffers, whose arguments are fixed. They are used if the CPU implementation looks like a GPU
+/// implementation.
 #[test]
 fn opencl_replays_are_launched_as_command_buffers() {
     let Some(settings) = opencl_gpu() else { return };
@@ -257,7 +257,7 @@ fn opencl_replays_are_launched_as_command_buffers() {
     let (report, tasks) = (of("graphs::steady_replays_become_graphs"), graphs::CHAINS * (graphs::LENGTH + 1));
     assert_eq!(report.of("graph launches"), graphs::REPLAYS as i64 - 1, "{report:?}");
     assert_eq!(report.launches(), tasks as i64, "only the first replay launches kernels one by one");
-    // Of three replays with the same values, the second makes a command buffer and the third reuses it.
+    // Of three replays with the same values, the second creates a command buffer and the third reuses it.
     let report = of("graphs::changing_arguments_update_graphs");
     assert_eq!((report.of("graph launches"), report.launches()), (2 * 20 * 2, 2 * 20 * 5), "{report:?}");
     for program in [
@@ -273,7 +273,7 @@ fn opencl_replays_are_launched_as_command_buffers() {
     _ = of("graphs::spread_loops_become_one_graph_per_device");
 }
 
-/// On cores, recorded tasks are also submitted as one, but launched one by one.
+/// On cores, recorded tasks are also submitted as a whole, but launched one by one.
 #[test]
 fn opencl_replays_on_cores_match_sequential_execution() {
     if drivers::layer().is_none() {
@@ -295,8 +295,8 @@ fn opencl_replays_on_cores_match_sequential_execution() {
     }
 }
 
-/// Calls that belong together share one binding of their context. How many launches follow each other, and whether a
-/// launch comes with its event, depends on how fast the device appears to be.
+/// Calls that belong together bind their context only once. How many launches are issued together, and whether a launch
+/// is followed by its event, depends on how fast the device appears to be.
 #[test]
 fn chain_needs_few_calls_and_no_waits_between_streams() {
     on_both(|settings| {
@@ -314,10 +314,10 @@ fn chain_needs_few_calls_and_no_waits_between_streams() {
     });
 }
 
-/// A chain begins on a stream that has the least work in flight. How many streams have work depends on how fast
-/// kernels are issued and end: about ten while this machine is idle, all sixteen while others keep its cores busy. (A
-/// unit test of the choice of streams checks that independent tasks use all of them.) So one of three runs has to show
-/// more than a few.
+/// A chain begins on the stream with the least work in flight. How many streams have work depends on how fast kernels
+/// are issued and how fast they end: about ten streams on an idle machine, and all sixteen if other programs keep the
+/// cores busy. The test therefore only requires that one of three runs uses more than a few streams. (A unit test of
+/// the stream selection checks that independent tasks use all streams.)
 #[test]
 fn independent_chains_use_many_streams() {
     on_both(|settings| {
@@ -403,7 +403,7 @@ fn failing_raw_body_fails_its_task_alone() {
     on_both(|settings| _ = report(settings, "raw::failures"));
 }
 
-/// AMD's runtime ends the process instead, so this is tested on CUDA only.
+/// AMD's runtime ends the process in this case, so this is tested only on CUDA.
 #[test]
 fn raw_body_that_breaks_the_device_loses_it() {
     report(&CUDA, "raw::breaks_the_device");
@@ -442,7 +442,7 @@ fn adopted_device_memory_is_used_in_place() {
     });
 }
 
-/// Runs the Python example `numpy` with device arrays as CuPy makes them.
+/// Runs the Python example `numpy` with device arrays like those that CuPy makes.
 #[test]
 #[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
 fn python_exchanges_device_memory() {
@@ -512,7 +512,7 @@ fn unified_memory_matches_sequential_execution() {
             let Some(report) = report(&settings, "unified::random_programs") else { return };
             assert!(report.of("prefetches to the host") > 0, "{report:?}");
         }
-        // Kernels so slow that a task that fails to wait for them would overtake them.
+        // The kernels are so slow that a task that fails to wait for them would overtake them.
         let slow = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_DELAY_US", 1000);
         _ = report(&slow, "unified::overwritten_behind_readers");
     });
@@ -541,7 +541,8 @@ fn device_loss_with_unified_memory_is_survived() {
     });
 }
 
-/// A device is lost at some operation: in a copy or a kernel, early or late, as the only device or as one of two.
+/// A device is lost during some operation, which may be a copy or a kernel, early or late. It is either the only device
+/// or one of two.
 #[test]
 fn device_loss_is_survived() {
     on_both(|settings| {
@@ -591,7 +592,7 @@ fn device_loss_in_tasks_across_devices_is_survived() {
     });
 }
 
-/// Runs the suite of the public API, including checks of compilers' messages.
+/// Runs the tests of the public API, including the checks of compiler messages.
 #[test]
 fn public_api_suite_passes_on_both_interfaces() {
     on_both(|settings| {
@@ -605,10 +606,11 @@ fn public_api_suite_passes_on_both_interfaces() {
 
 #[test]
 fn compiler_and_driver_of_different_releases_work_together() {
-    // A driver of the same major release takes the code, including code for an older architecture of its generation.
+    // A driver of the same major release accepts the code, including code for an older architecture of the same
+    // generation.
     let newer = CUDA.clone().with("STANDIN_DRIVER", 12040).with("STANDIN_NVRTC", 12080).with("STANDIN_ARCH", 89);
     let Some(_) = report(&newer, "single_task") else { return };
-    // A driver that refuses the code is given PTX.
+    // If a driver refuses the code, it is given PTX instead.
     report(&CUDA.clone().with("STANDIN_REFUSE_CODE", 1), "single_task");
     // A compiler of the next major release cannot be used.
     let expected = "try a compiler that is not newer than the driver";

@@ -1,6 +1,6 @@
 //! Bandwidth of kernels, relative to that of a copy kernel.
 //!
-//! Bytes are those that have to move at least: every array is read or written once.
+//! The byte counts are the minimum traffic, with every array read or written exactly once.
 
 use super::report::Table;
 use super::statistics::median;
@@ -10,17 +10,18 @@ use thalweg::kernel::{Kernel, Launcher, Program, Read, Scratch, Write};
 use thalweg::prelude::*;
 
 #[allow(unsafe_code)]
-// SAFETY: each thread touches only the elements at its index, which it compares with `n`.
+// SAFETY: each thread touches only the elements at its own index, and compares this index with `n` first, so no access
+// is out of bounds.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
 #[allow(unsafe_code)]
-// SAFETY: each thread writes only its own point and reads only those around it, if by `rows` and `columns` it has a
-// point.
+// SAFETY: a thread does nothing unless `rows` and `columns` say that it has a point. It then writes only this point and
+// reads only the points around it, so all accesses are in bounds.
 const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch only the points of a field of extents `nx`, `ny` and `nz`; memory holds no more than
-// 2³¹.
+// SAFETY: the kernels touch only the points of a field with extents `nx`, `ny` and `nz`. Memory holds at most 2³¹
+// points, so the indices cannot overflow.
 const OPERATOR: Program = unsafe { Program::new("operator.cl", include_str!("../../crates/npb/kernels/operator.cl")) }
     .header("npb_common.h", include_str!("../../crates/npb/kernels/npb_common.h"));
 
@@ -29,18 +30,18 @@ static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&BLAS, "fill");
 static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "axpy");
 static DOT: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "dot_product");
 static RELAX: Kernel<(Read<f64>, Write<f64>, i32, i32, i64, i64)> = Kernel::new(&JACOBI, "relax");
-/// u, forcing, r; scale; three coefficients; the extents.
+/// Arguments: u, forcing, r; scale; three coefficients; the extents.
 type Residual = (Read<f64>, Read<f64>, Write<f64>, f64, f64, f64, f64, i32, i32, i32);
 static RESIDUAL: Kernel<Residual> = Kernel::new(&OPERATOR, "residual");
 
-/// Launches of a kernel timed together.
+/// Number of kernel launches that are timed together.
 const LAUNCHES: usize = 10;
-/// Components of a field of the multi-zone benchmarks.
+/// Number of components per point in a field of the multi-zone benchmarks.
 const COMPONENTS: usize = 5;
 
 type Enqueue = fn(&mut Launcher<'_>, &mut [Scratch<'_, f64>; 3], usize) -> std::result::Result<(), DeviceError>;
 
-/// Kernels, and how many of their arrays of n numbers move.
+/// The kernels, each with the number of n-element arrays it moves.
 const CASES: [(&str, usize, Enqueue); 5] = [
     ("copy", 2, |k, [x, y, _], n| k.launch(&COPY, n, (&*x, y, n as i32))),
     ("axpy", 3, |k, [x, y, _], n| k.launch(&AXPY, n, (0.5, &*x, y, n as i32))),
@@ -63,25 +64,25 @@ fn side(n: usize) -> usize {
     ((n / COMPONENTS) as f64).cbrt() as usize
 }
 
-/// Returns how many numbers of an array of n a case touches.
+/// Returns how many elements of an n-element array a case touches.
 fn touched(case: &str, n: usize) -> usize {
     if case.starts_with("rhs") { COMPONENTS * side(n).pow(3) } else { n }
 }
 
-/// Returns the seconds per launch.
+/// Returns the time per launch in seconds.
 fn time(rt: &Runtime, enqueue: Enqueue, n: usize, launches: usize) -> Result<f64> {
     let order = rt.scalar(0.0); // orders the tasks
     let task = |launches: usize| {
         rt.task("kernels", (order.inout(),)).gpu(move |k, _| {
             let mut arrays = [k.scratch::<f64>(n)?, k.scratch(n)?, k.scratch(n)?];
             if launches == 0 {
-                // Positive densities, so that the computed values are of the usual kind.
+                // The densities must be positive so that the kernels compute ordinary numbers.
                 arrays.iter_mut().try_for_each(|array| k.launch(&FILL, n, (array, 1.5, n as i32)))?;
             }
             (0..launches.max(1)).try_for_each(|_| enqueue(k, &mut arrays, n))
         })
     };
-    task(0).submit()?; // compiles the kernels, fills the arrays
+    task(0).submit()?; // compiles the kernels and fills the arrays
     rt.wait()?;
     let start = Instant::now();
     task(launches).submit()?;

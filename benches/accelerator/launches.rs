@@ -1,4 +1,5 @@
-//! Cost of a launch: tiny kernels in a chain and independent, by the runtime and by bare calls.
+//! Cost of a launch: tiny kernels, chained or independent, launched by the runtime and by direct calls to the
+//! interface.
 
 use super::bare;
 use super::report::Table;
@@ -8,30 +9,30 @@ use std::time::Instant;
 use thalweg::kernel::{Kernel, Program, Write};
 use thalweg::prelude::*;
 
-/// One thread of one group does some work; the rest of the time is spent on the launch.
+/// A kernel in which one thread of one group does a little work, so almost all of the time is launch overhead.
 pub(crate) const TEXT: &str =
     "KERNEL(64, 1, 1) touch(INOUT(double, x, 1)) { REGION(x); if (GLOBAL_ID(0) == 0) x[0] += 1.0; }";
 #[allow(unsafe_code)]
-// SAFETY: only the first element of x is touched.
+// SAFETY: the kernel touches only the first element of x, and every array has at least one element.
 pub(crate) const PROGRAM: Program = unsafe { Program::new("touch.cl", TEXT) };
 static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 
-/// Arrays that independent tasks use in rotation.
+/// Number of arrays that independent tasks use in rotation.
 const ARRAYS: usize = 64;
 
-/// Tasks in a recording.
+/// Number of tasks in a recording.
 const RECORDED: usize = 100;
 
 /// Times per task, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     wall: f64,
-    /// Computing time of the submitting thread and of the unit's thread.
+    /// CPU time of the submitting thread and the unit's thread together; `None` if the system does not report it.
     host: Option<f64>,
 }
 
-/// Returns how long the runtime's threads and this one have computed so far, in nanoseconds, if the system reports
-/// it.
+/// Returns the CPU time that this thread and the runtime's threads have used so far, in nanoseconds. Returns `None` if
+/// the system does not report it.
 fn computed() -> Option<f64> {
     let mut sum = 0.0;
     for thread in std::fs::read_dir("/proc/self/task").ok()? {
@@ -44,7 +45,7 @@ fn computed() -> Option<f64> {
     Some(sum)
 }
 
-/// Returns the times per task of `submit` and of all that its tasks do.
+/// Returns the times per task, from the call of `submit` until all submitted tasks have ended.
 fn timed(rt: &Runtime, tasks: usize, submit: impl FnOnce() -> Result<()>) -> Result<Times> {
     let (before, start) = (computed(), Instant::now());
     submit()?;
@@ -60,21 +61,22 @@ fn check(rt: &Runtime, data: &[Data<f64>], kernels: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures submitted tasks, on `arrays` arrays in rotation.
+/// Measures `count` submitted tasks that use `arrays` arrays in rotation.
 fn tasks(rt: &Runtime, count: usize, arrays: usize) -> Result<Times> {
     let data: Vec<_> = (0..arrays).map(|_| rt.scalar(0.0)).collect();
     let touch = |x: &Data<f64>| {
         let task = rt.task("touch", (x.inout(),));
         task.gpu(|k, (mut x,)| k.launch(&TOUCH, 1, (&mut x,))).submit()
     };
-    data.iter().try_for_each(|x| touch(x).map(drop))?; // compiles the kernel, brings the data
+    data.iter().try_for_each(|x| touch(x).map(drop))?; // compiles the kernel and copies the data to the device
     rt.wait()?;
     let times = timed(rt, count, || Ok((0..count).try_for_each(|n| touch(&data[n % arrays]).map(drop))?))?;
     check(rt, &data, count + arrays)?;
     Ok(times)
 }
 
-/// Measures replayed tasks, on `arrays` arrays in rotation; also returns how a replay is submitted.
+/// Measures `count` replayed tasks that use `arrays` arrays in rotation. Also returns a description of how a replay is
+/// submitted.
 fn replays(rt: &Runtime, count: usize, arrays: usize) -> Result<(Times, String)> {
     let data: Vec<_> = (0..arrays).map(|_| rt.scalar(0.0)).collect();
     let mut recording = rt.record(|r| {
@@ -83,7 +85,7 @@ fn replays(rt: &Runtime, count: usize, arrays: usize) -> Result<(Times, String)>
             task.gpu(|k, (mut x,)| k.launch(&TOUCH, 1, (&mut x,))).submit()
         })
     })?;
-    // These replays build the graph, if there is one.
+    // If the device supports graphs, these replays build the graph.
     for _ in 0..3 {
         recording.replay()?;
     }

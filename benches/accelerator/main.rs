@@ -1,8 +1,8 @@
-//! Costs and rates of the runtime on an accelerator: launches relative to the bare interface, bandwidth of kernels
-//! relative to a copy kernel, and the share of the copies that kernels hide.
+//! Costs and rates of the runtime on an accelerator: launches compared with the bare interface, kernel bandwidth
+//! compared with a copy kernel, and the fraction of copy time that is hidden behind kernels.
 //!
-//! `cargo bench --bench accelerator -- --units OPENCL --json FILE`; the units are a kind of device: OPENCL, CUDA,
-//! HIP, GPU. It prints a table for each question and writes rows `{question, case, contender, value, unit}`.
+//! `cargo bench --bench accelerator -- --units OPENCL --json FILE`; `--units` takes a kind of device: OPENCL, CUDA, HIP
+//! or GPU. The bench prints a table for each question and writes rows `{question, case, contender, value, unit}`.
 
 mod bandwidth;
 mod bare;
@@ -11,7 +11,7 @@ mod overlap;
 #[path = "../harness/report.rs"]
 mod report;
 #[path = "../harness/statistics.rs"]
-#[allow(dead_code)] // this bench does not need all of them
+#[allow(dead_code)] // this bench uses only some of these items
 mod statistics;
 
 use clap::Parser;
@@ -30,7 +30,7 @@ struct Arguments {
     #[arg(long, default_value = "OPENCL")]
     units: String,
 
-    /// Tasks in a chain [default: 10000]
+    /// Number of tasks in a chain [default: 10000]
     #[arg(long, value_name = "N")]
     tasks: Option<usize>,
 
@@ -38,7 +38,7 @@ struct Arguments {
     #[arg(long, value_name = "N")]
     bytes: Option<usize>,
 
-    /// Interleaved repetitions
+    /// Number of interleaved repetitions
     #[arg(long, value_name = "N", default_value = "5")]
     repetitions: usize,
 
@@ -51,7 +51,7 @@ struct Arguments {
     bench: bool,
 }
 
-/// Sizes and number of the measurements.
+/// Sizes and number of repetitions of the measurements.
 #[derive(Debug, Clone)]
 pub(crate) struct Setting {
     pub(crate) units: String,
@@ -62,7 +62,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// Builds a runtime with one such device.
+    /// Builds a runtime with one device of the chosen kind.
     pub(crate) fn runtime(&self) -> Result<Runtime> {
         Ok(Runtime::builder().compute_units(&self.units).scheduler("dynamic").build()?)
     }

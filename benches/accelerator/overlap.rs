@@ -1,9 +1,9 @@
-//! Share of the copies that kernels hide: blocks are copied to the device, computed on, and copied back.
+//! Fraction of copy time that is hidden behind kernels: blocks are copied to the device, computed on, and copied back.
 //!
-//! Every pass includes the cost of launches, so that is measured separately and subtracted: kernels with one round,
-//! on data that are already on the device. The same figure is computed for a control, where a block begins only
-//! after the previous one has been copied back. There it must be about zero, or less by the cost of waiting;
-//! otherwise the main figure is meaningless, too.
+//! Every pass includes the cost of launches. This cost is measured separately, with one-round kernels on data that is
+//! already on the device, and subtracted. The same fraction is computed for a control, where a block begins only after
+//! the previous block has been copied back. The control must come out at about zero, or slightly below because of the
+//! cost of waiting; otherwise the main figure is meaningless as well.
 
 use super::report::Table;
 use super::statistics::median;
@@ -25,23 +25,23 @@ const TEXT: &str = "
     }
 ";
 #[allow(unsafe_code)]
-// SAFETY: only the first n elements of x are touched.
+// SAFETY: the kernel touches only the first n elements of x, as its signature declares.
 const PROGRAM: Program = unsafe { Program::new("overlap.cl", TEXT) };
 static WORK: Kernel<(Write<f64>, i32, i32)> = Kernel::new(&PROGRAM, "work");
 const BLOCKS: usize = 16;
 
-/// Where blocks are before and after their kernels.
+/// Location of the blocks before and after their kernels.
 #[derive(Clone, Copy, PartialEq)]
 enum Blocks {
     /// On the device.
     Stay,
-    /// In host memory, all in flight at once.
+    /// In host memory; all blocks are in flight at once.
     Move,
-    /// In host memory, one at a time.
+    /// In host memory; only one block is in flight at a time.
     MoveInTurn,
 }
 
-/// Returns the seconds for all blocks.
+/// Returns the time for all blocks in seconds.
 fn pass(rt: &Runtime, data: &[Data<f64>], rounds: i32, blocks: Blocks) -> Result<f64> {
     let device = SpaceId(1);
     if blocks != Blocks::Stay {
@@ -72,8 +72,8 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let rt = setting.runtime()?;
     let elements = setting.bytes / 8 / BLOCKS;
     let data: Vec<_> = (0..BLOCKS).map(|_| rt.data(vec![1.0; elements])).collect();
-    pass(&rt, &data, 1, Blocks::Move)?; // compiles, allocates
-    // Choose the rounds so that kernels take about as long as copies.
+    pass(&rt, &data, 1, Blocks::Move)?; // compiles the kernel and allocates device memory
+    // Choose the number of rounds so that kernels take about as long as copies.
     let launches = pass(&rt, &data, 1, Blocks::Stay)?;
     let copies = pass(&rt, &data, 1, Blocks::Move)? - launches;
     let probe = 200;

@@ -1,12 +1,13 @@
 //! Costs that must not explode: the cost of a task or an event at a size n and at 8n, and its growth.
 //!
-//! `cargo bench --bench cliffs -- --help` lists the arguments. It prints a table; `--json FILE` writes rows
+//! `cargo bench --bench cliffs -- --help` lists the arguments. The bench prints a table; `--json FILE` writes rows
 //! `{cliff, what, unit, small, large, cost_small, cost_large, growth, bound, within}`; `--check` fails if a cost is
-//! beyond its bound. A cost per task that is the same at any size has a growth of 1; if every task looks at all
+//! beyond its bound. A cost per task that does not depend on the size has a growth of 1; if every task looks at all
 //! others, the growth is 8.
 //!
-//! Each measurement runs in a separate process, so that cliffs do not share memory or threads, and has a time
-//! limit: exceeding it is a failure, not a hang. Sizes are small enough that even a quadratic cost stays within it.
+//! Each measurement runs in a separate process, so that cliffs do not share memory or threads. Each process has a time
+//! limit, so a hang is reported as a failure. The sizes are small enough that even a quadratic cost stays within this
+//! limit.
 
 mod cliffs;
 #[path = "../harness/mod.rs"]
@@ -35,7 +36,7 @@ const FACTOR: usize = 8;
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
-    /// Run only cliffs whose names contain one of these, separated by commas [default: all]
+    /// Run only cliffs whose names contain one of these words, separated by commas [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
 
@@ -47,11 +48,11 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Interleaved measurements of each size; the least counts [default: 3]
+    /// Number of interleaved measurements of each size, of which the least counts [default: 3]
     #[arg(long, value_name = "N")]
     repetitions: Option<NonZeroUsize>,
 
-    /// The smaller size, instead of each cliff's own; `--only moving --size 125000` measures a million tasks
+    /// Smaller size to use instead of each cliff's default; `--only moving --size 125000` measures a million tasks
     #[arg(long, value_name = "N")]
     size: Option<NonZeroUsize>,
 
@@ -79,7 +80,7 @@ struct Row {
     unit: &'static str,
     small: usize,
     large: usize,
-    /// The least over the repetitions; absent if a measurement failed.
+    /// Lowest cost over the repetitions; absent if a measurement failed.
     cost_small: Option<f64>,
     cost_large: Option<f64>,
     growth: Option<f64>,
@@ -96,7 +97,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(Child::Measure { cliff, size }) = &arguments.child {
         let cliff = ALL.iter().find(|known| known.name == cliff).ok_or_else(|| format!("no cliff {cliff:?}"))?;
         println!("{}", (cliff.measure)(*size)?);
-        // Exit here, whatever a measurement has left pending.
+        // Exit without waiting for tasks that the measurement has left pending.
         std::process::exit(0);
     }
     let is_chosen =

@@ -1,7 +1,7 @@
 //! Command-line arguments common to the benches.
 //!
 //! Cargo passes `--bench` to every bench under `cargo bench`, and nothing under `cargo test --benches`. Without the
-//! flag a bench only proves that it runs, with little work.
+//! flag, a bench does only enough work to prove that it runs.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ pub(crate) struct Common {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) contender: Vec<String>,
 
-    /// Numbers of workers, separated by commas
+    /// Worker counts to run with, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "2"])]
     pub(crate) workers: Vec<NonZeroUsize>,
 
-    /// Repetitions; each runs every contender once [default: 5]
+    /// Number of repetitions; each runs every contender once [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) repetitions: Option<NonZeroUsize>,
 
@@ -31,7 +31,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Returns the default of a size: `full` under `cargo bench`, `smoke` otherwise.
+    /// Returns the default for a size: `full` under `cargo bench`, `smoke` otherwise.
     pub(crate) fn default_size(&self, full: usize, smoke: usize) -> usize {
         if self.bench { full } else { smoke }
     }

@@ -1,7 +1,7 @@
 //! Builder of the contenders written in C, if their compiler and library are installed.
 //!
 //! Programs are built in a temporary directory that is removed with the [`Workshop`]; nothing is written into the
-//! source tree. There is no `-march`: every contender's code, Rust and C alike, is for the target's baseline, so
+//! source tree. No `-march` is passed: all contenders, in Rust and in C, are compiled for the target's baseline, so
 //! that the benches compare runtimes and not instruction sets.
 
 use std::io;
@@ -12,10 +12,10 @@ use tempfile::TempDir;
 
 use super::child::{Contender, Launch};
 
-/// Schedulers that StarPU runs with; the better one counts.
+/// Schedulers that StarPU runs with; only the better result counts.
 const STARPU_SCHEDULERS: [&str; 2] = ["eager", "lws"];
 
-/// How OpenMP's threads wait for work; the better one counts.
+/// Policies by which OpenMP's threads wait for work; only the better result counts.
 const WAIT_POLICIES: [&str; 2] = ["active", "passive"];
 
 /// The name of GCC's OpenMP runtime.
@@ -23,8 +23,8 @@ pub(crate) const LIBGOMP: &str = "libgomp";
 /// The name of Clang's OpenMP runtime.
 pub(crate) const LIBOMP: &str = "libomp";
 
-/// Returns whether the C contender named `contender` orders tasks by their data. libomp does not in a team of one:
-/// it runs each task at once, in program order.
+/// Returns whether the C contender named `contender` orders tasks by their data dependences. libomp does not do so in a
+/// team of one, where it runs each task immediately, in program order.
 pub(crate) fn tracks_dependences(contender: &str, workers: usize) -> bool {
     contender != LIBOMP || workers > 1
 }
@@ -53,8 +53,8 @@ impl Workshop {
         all
     }
 
-    /// Returns contenders whose `openmp.c` is a library: the bench starts itself, and finds the library by this
-    /// environment variable.
+    /// Returns contenders whose `openmp.c` is built as a library. The bench starts itself as a child process, which
+    /// finds the library through the environment variable `variable`.
     pub(crate) fn openmp_libraries(&self, bench: &str, variable: &'static str) -> Vec<Contender> {
         self.openmp(bench, &["-fopenmp", "-fPIC", "-shared"], |name, library| {
             let environment = vec![(variable, library.display().to_string())];
@@ -62,7 +62,8 @@ impl Workshop {
         })
     }
 
-    /// Builds `openmp.c` with these flags by GCC and by Clang; each is `launch`ed with each wait policy.
+    /// Builds `openmp.c` with these flags, with GCC and with Clang. `launch` then starts each build with each wait
+    /// policy.
     fn openmp(
         &self,
         bench: &str,
@@ -78,7 +79,8 @@ impl Workshop {
         [(LIBGOMP, "gcc"), (LIBOMP, "clang")].map(contender).into()
     }
 
-    /// Returns a launch of StarPU with `scheduler`; all that it learns about the machine stays in the workshop.
+    /// Returns a launch of StarPU with `scheduler`. `STARPU_HOME` is the workshop, so everything that StarPU learns
+    /// about the machine is stored there.
     fn starpu(&self, program: &Path, scheduler: &str) -> Launch {
         let home = self.directory.path().to_string_lossy().into_owned();
         Launch {
@@ -93,7 +95,7 @@ impl Workshop {
         }
     }
 
-    /// Compiles and links `source` to a file of this name; the error is one line with the reason.
+    /// Compiles and links `source` into an executable or library called `name`. The error is a one-line reason.
     fn compile(&self, name: &str, compiler: &str, source: &Path, flags: &[String]) -> Result<PathBuf, String> {
         let program = self.directory.path().join(name);
         run(Command::new(compiler)
@@ -111,7 +113,7 @@ fn contenders_of(bench: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("benches").join(bench).join("contenders")
 }
 
-/// Gives an OpenMP program's threads a core each, as ours have, and a wait policy.
+/// Pins each thread of an OpenMP program to its own core, as our runtime does, and sets the wait policy.
 fn bound(launch: &Launch, policy: &str) -> Launch {
     let mut launch = launch.clone();
     let environment = [("OMP_PROC_BIND", "close"), ("OMP_PLACES", "cores"), ("OMP_WAIT_POLICY", policy)];
@@ -129,7 +131,7 @@ fn pkg_config(package: &str) -> Result<Vec<String>, String> {
     Ok(flags.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Runs `command` and returns what it printed; the error is one line.
+/// Runs `command` and returns its output. The error is a one-line reason.
 fn run(command: &mut Command) -> Result<String, String> {
     let tool = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{tool} did not start: {error}"))?;

@@ -1,7 +1,7 @@
-//! The order of the runs: repetitions of all contenders are interleaved, so that noise hits all alike.
+//! The order of the runs: repetitions of all contenders are interleaved, so that noise affects all of them equally.
 //!
-//! A campaign never stops at a contender's failure: it records the failure, leaves that contender out of the case,
-//! and continues. The bench reports the failures at its end.
+//! A contender's failure never stops a campaign: the campaign records the failure, leaves this contender out of the
+//! case, and continues. The bench reports all failures when it ends.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::child::{Contender, Failure, Launch};
 
-/// Returns the exit status of a bench's process; prints an error.
+/// Converts a bench's result into an exit status, and prints the error if there is one.
 pub(crate) fn exit(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -18,14 +18,14 @@ pub(crate) fn exit(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     })
 }
 
-/// One contender's samples of one case, one for each repetition.
+/// The samples of one contender in one case, one per repetition.
 #[derive(Debug)]
 pub(crate) struct Series<S> {
     pub(crate) contender: &'static str,
     pub(crate) samples: Vec<S>,
 }
 
-/// The contenders that take part, and their failures.
+/// The participating contenders and their failures.
 #[derive(Debug)]
 pub(crate) struct Campaign {
     contenders: Vec<(&'static str, Vec<Launch>)>,
@@ -33,7 +33,8 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    /// Takes the contenders named in `chosen` (all if empty) and prints why others are left out.
+    /// Creates a campaign of the contenders named in `chosen` (of all contenders if `chosen` is empty), and prints why
+    /// any of them is left out.
     ///
     /// # Errors
     /// If no contender has one of the names.
@@ -60,7 +61,7 @@ impl Campaign {
         self.contenders.iter().map(|(name, _)| *name).collect()
     }
 
-    /// Leaves out every contender for which `check` fails on one of its launches.
+    /// Excludes every contender with a launch for which `check` fails.
     pub(crate) fn require(&mut self, check: impl Fn(&str, &Launch) -> Result<(), Failure>) {
         let failures = &mut self.failures;
         self.contenders.retain(|(name, launches)| {
@@ -72,8 +73,8 @@ impl Campaign {
         });
     }
 
-    /// Runs the case `label` `repetitions` times with every contender that `offers` it. The sample of a repetition
-    /// is the one of least `cost` among the contender's launches.
+    /// Runs the case `label` `repetitions` times with every contender for which `offers` returns true. If a contender
+    /// has several launches, the sample with the least `cost` counts in each repetition.
     pub(crate) fn run<S>(
         &mut self,
         label: &str,
@@ -110,7 +111,7 @@ impl Campaign {
         series
     }
 
-    /// Prints the failures; returns the exit status of the bench, which says whether there were any.
+    /// Prints the failures and returns the exit status of the bench, which is nonzero if there were any.
     pub(crate) fn conclude(&self) -> ExitCode {
         for failure in &self.failures {
             println!("failed: {failure}");
@@ -119,13 +120,13 @@ impl Campaign {
     }
 }
 
-/// Returns the sample of least cost, or the first failure.
+/// Returns the sample with the least cost, or the first failure.
 fn best<S>(samples: impl Iterator<Item = Result<S, Failure>>, cost: impl Fn(&S) -> f64) -> Result<Option<S>, Failure> {
     let samples = samples.collect::<Result<Vec<S>, Failure>>()?;
     Ok(samples.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))))
 }
 
-/// Returns a progress bar, drawn if standard error is a terminal, and only between runs.
+/// Returns a progress bar. It is drawn only if standard error is a terminal, and only between runs.
 fn progress(label: &str, runs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:32} {wide_bar} {pos}/{len}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());

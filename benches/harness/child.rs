@@ -1,8 +1,8 @@
-//! A contender as a child process: its start, its time limit, and its answer.
+//! A contender as a child process: how it is started, its time limit, and its answer.
 //!
-//! A contender reads its problem from its arguments and prints one JSON value. Output goes to temporary files
-//! instead of pipes, so a talkative child never blocks on a full pipe. The parent sleeps while a child runs, so it
-//! takes no time from the cores being measured.
+//! A contender reads its problem from its arguments and prints one JSON value. Output goes to temporary files instead
+//! of pipes, so a talkative child never blocks on a full pipe. The parent sleeps while a child runs, so it uses no time
+//! on the cores being measured.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use wait_timeout::ChildExt;
 
-/// Time limit of a child; the slowest needs half a minute on a quiet machine.
+/// Time limit of a child. The slowest contender needs half a minute on an idle machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A program, the arguments that come before the problem's, and its environment.
+/// A program, its environment, and the arguments that precede those of the problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
@@ -29,7 +29,7 @@ impl Launch {
     /// Returns a launch of the running bench itself, as the contender `name`.
     ///
     /// # Errors
-    /// If the bench cannot find itself: one line with the reason.
+    /// If the bench cannot find its own executable. The error is a one-line reason.
     pub(crate) fn this_bench(name: &str) -> Result<Self, String> {
         Self::this_bench_as("contender", name).map_err(|error| format!("the bench cannot find itself: {error}"))
     }
@@ -44,22 +44,22 @@ impl Launch {
     }
 }
 
-/// A runtime that takes part, or the reason why it cannot on this machine.
+/// A runtime to measure, or the reason why it cannot run on this machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    /// The ways to run it (such as schedulers), where the best counts; or the reason why there is none.
+    /// The variants to run, such as one per scheduler, of which only the best counts; or the reason why there is none.
     pub(crate) launches: Result<Vec<Launch>, String>,
 }
 
 impl Contender {
-    /// Returns a contender written in Rust: this bench, started again.
+    /// Returns a contender written in Rust, which runs in a new process of this bench.
     pub(crate) fn this_bench(name: &'static str) -> Self {
         Self { name, launches: Launch::this_bench(name).map(|launch| vec![launch]) }
     }
 }
 
-/// Reason why a child gave no answer.
+/// Reason why a child did not return an answer.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
     #[error("cannot start {program}: {source}")]
@@ -74,13 +74,13 @@ pub(crate) enum Failure {
     Wrong(String),
 }
 
-/// Runs `launch` with `arguments` and returns what it printed.
+/// Runs `launch` with `arguments` and returns its output.
 fn output(launch: &Launch, arguments: &[String], workers: usize, limit: Duration) -> Result<String, Failure> {
     let start = |source| Failure::Start { program: launch.program.clone(), source };
     let mut standard = tempfile::tempfile().map_err(start)?;
     let mut errors = tempfile::tempfile().map_err(start)?;
     let mut command = Command::new(&launch.program);
-    // Settings in the caller's environment would reach one contender, but not the others.
+    // Settings in the caller's environment would affect one contender but not the others, so they are removed.
     let foreign = |key: &str| ["OMP_", "GOMP_", "KMP_", "STARPU_", "HWLOC_"].iter().any(|start| key.starts_with(start));
     for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_str().is_some_and(foreign)) {
         command.env_remove(key);
@@ -131,7 +131,7 @@ pub(crate) fn answer_within<T: DeserializeOwned>(
     serde_json::from_str(&text).map_err(|source| Failure::Answer { text, source })
 }
 
-/// Checks that `launch` prints exactly `expected`: that it has the same problem as the bench.
+/// Checks that `launch` prints exactly `expected`, which shows that it solves the same problem as the bench.
 pub(crate) fn agree(launch: &Launch, arguments: &[String], expected: &str) -> Result<(), Failure> {
     let text = output(launch, arguments, 1, LIMIT)?;
     if text == expected {

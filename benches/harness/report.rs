@@ -22,7 +22,7 @@ impl Table {
         Self(table)
     }
 
-    /// Adds a row; `None`, for a case that is not offered or failed, prints as a dash.
+    /// Adds a row. `None` is printed as a dash and means that the contender does not offer the case or has failed.
     pub(crate) fn row(&mut self, label: &str, figures: impl IntoIterator<Item = Option<String>>) {
         let figures = figures.into_iter().map(|figure| figure.unwrap_or_else(|| "-".to_owned()));
         self.0.add_row(std::iter::once(label.to_owned()).chain(figures));

@@ -1,11 +1,11 @@
-//! Cost of code generated from annotated loops, relative to code by hand: kernels relative to those of `kernels/`,
-//! bodies for cores relative to the same loop under rayon, and the time of the generation itself. The example
-//! `optimizations` switches optimizations off.
+//! Cost of code generated from annotated loops, relative to hand-written code: kernels are compared with those in
+//! `kernels/`, and bodies for cores with the same loop under rayon. The bench also measures the time that code
+//! generation takes. The example `optimizations` measures the effect of each optimization.
 //!
 //! Contenders are interleaved, and the median of their ratios counts: `cargo bench --bench loops -- [--rounds N]`.
 
 #[path = "../../examples/optimizations/gradient.rs"]
-#[allow(dead_code)] // only the example switches optimizations off
+#[allow(dead_code)] // only the example uses the variants with an optimization disabled
 mod gradient;
 #[path = "../harness/statistics.rs"]
 #[allow(dead_code)]
@@ -22,16 +22,17 @@ use thalweg::prelude::*;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Tasks timed together.
+/// Number of tasks that are timed together.
 const TASKS: usize = 10;
 
 #[allow(unsafe_code)]
-// SAFETY: each thread touches only the elements at its index, which it compares with `n`.
+// SAFETY: each thread touches only the elements at its own index, and compares this index with `n` first, so no access
+// is out of bounds.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
 #[allow(unsafe_code)]
-// SAFETY: each thread writes only its own point and reads only those around it, if by `rows` and `columns` it has a
-// point.
+// SAFETY: a thread does nothing unless `rows` and `columns` say that it has a point. It then writes only this point and
+// reads only the points around it, so all accesses are in bounds.
 const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
 static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "axpy");
@@ -75,7 +76,7 @@ fn relax(old: &ArrayRef2<f64>, new: &mut ArrayRef2<f64>) {
 /// A function that submits a task.
 type Submit<'a> = Box<dyn Fn(&Runtime) -> std::result::Result<TaskId, SubmitError> + 'a>;
 
-/// Returns the seconds per task.
+/// Returns the time per task in seconds.
 fn time(rt: &Runtime, submit: &Submit<'_>) -> Result<f64> {
     let start = Instant::now();
     for _ in 0..TASKS {
@@ -85,7 +86,7 @@ fn time(rt: &Runtime, submit: &Submit<'_>) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() / TASKS as f64)
 }
 
-/// Prints the times of interleaved contenders, and their ratios to the first.
+/// Runs the contenders interleaved, and prints their times and the ratios to the first one.
 fn compare(rt: &Runtime, rounds: usize, what: &str, contenders: &[(&str, Submit<'_>)]) -> Result<()> {
     for (_, submit) in contenders {
         time(rt, submit)?; // compiles the kernels
@@ -162,7 +163,8 @@ fn on_accelerator(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
     compare(rt, rounds, "dg", &[("by hand", by_hand), ("of a loop", made)])
 }
 
-/// Computes running sums as one writes them by hand: first the sums of blocks, then each block from there.
+/// Computes running sums as a programmer would by hand: first the sum of each block, then the running sums within each
+/// block.
 fn running_sums(x: &[f64], y: &mut [f64]) {
     let block = x.len().div_ceil(rayon::current_num_threads() * 4).max(1);
     let mut sums: Vec<f64> = x.par_chunks(block).map(|x| x.iter().sum()).collect();
@@ -221,7 +223,7 @@ fn on_cores(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
     compare(rt, rounds, "jacobi", &[("the loop under rayon", as_written), ("of a loop", made)])
 }
 
-/// Prints the time to generate the code of a function.
+/// Measures and prints the time to generate the code for a function.
 fn expansion(rounds: usize) {
     const OPTIONS: &str = "teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX))";
     let file = include_str!("../../examples/loops/dg.rs");

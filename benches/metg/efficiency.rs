@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::FLOPS;
 
-/// The efficiency that METG(50%) requires.
+/// Efficiency that METG(50%) requires.
 const ASKED: f64 = 0.5;
-/// A sweep continues to this efficiency, in case the peak turns out higher than assumed.
+/// Efficiency at which a sweep ends. It is more than METG(50%) requires, because the peak may turn out to be higher
+/// than assumed.
 pub(crate) const ENOUGH: f64 = 0.6;
-/// The first size of a sweep, in iterations of the kernel; each further one is twice as large.
+/// First kernel size of a sweep, in iterations. Each following size is twice as large.
 pub(crate) const FIRST: u64 = 4;
-/// The largest size of a sweep, some 300 µs per task.
+/// Largest kernel size of a sweep, about 300 µs per task.
 pub(crate) const LAST: u64 = 1 << 17;
-/// Passes for each size; the fastest counts.
+/// Number of passes per kernel size, of which the fastest counts.
 pub(crate) const PASSES: usize = 2;
 
-/// One size of kernel and the fastest pass over the grid with it.
+/// A kernel size and the fastest pass over the grid with kernels of this size.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Sample {
     pub(crate) iterations: u64,

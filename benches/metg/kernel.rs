@@ -1,19 +1,19 @@
 //! The compute-bound kernel, and the cells through which tasks check each other.
 //!
-//! The kernel is four chains of dependent multiply-adds in registers. It is bound by the chains' latency, not by
-//! the width of vector instructions, so it runs at the same speed with every compiler, and METG compares runtimes.
-//! `contenders/grid.h` defines the same kernel and the same check.
+//! The kernel is four chains of dependent multiply-adds in registers. It is bound by the latency of the chains and not
+//! by the width of vector instructions, so it runs at the same speed with every compiler. METG therefore compares
+//! runtimes and not compilers. `contenders/grid.h` defines the same kernel and the same check.
 
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-/// Independent chains.
+/// Number of independent chains.
 const CHAINS: usize = 4;
 /// Floating-point operations per iteration: a multiplication and an addition in each chain.
 pub(crate) const FLOPS: f64 = 2.0 * CHAINS as f64;
 
-/// The output of a task: its step, counted over all passes; its point; its kernel's result.
+/// The output of a task: its step, counted over all passes, its point, and the result of its kernel.
 pub(crate) type Cell = [u64; 3];
 
 /// Runs `iterations` of the kernel; the result depends on every operation.
@@ -28,7 +28,7 @@ pub(crate) fn kernel(iterations: u64) -> f64 {
     chains.iter().sum()
 }
 
-/// A task found a cell other than the pattern says: the runtime broke a dependence.
+/// Error of a task that found the wrong contents in an input cell, which means that the runtime violated a dependence.
 #[derive(Debug, Error)]
 #[error("task ({step}, {point}) read the cell of ({}, {}) for ({}, {input})", found[0], found[1], step - 1)]
 pub(crate) struct WrongInput {

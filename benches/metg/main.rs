@@ -1,17 +1,17 @@
 //! METG(50%): the smallest task with which a runtime still reaches half of the machine's peak rate, after Task
 //! Bench, compared with other runtimes in the same run.
 //!
-//! `cargo bench --bench metg -- --help` lists the arguments. It prints a table for each number of
-//! workers; `--json FILE` writes the rows
-//! `{pattern, contender, workers, metg_us, best_us, peak_gflops, width, steps, fields, samples}`.
+//! `cargo bench --bench metg -- --help` lists the arguments. The bench prints a table for each number of workers;
+//! `--json FILE` writes the rows `{pattern, contender, workers, metg_us, best_us, peak_gflops, width, steps, fields,
+//! samples}`.
 //!
-//! The number of rows of cells (fields) that the steps use in turn is not part of a pattern, and matters to some
-//! contenders: libgomp walks the list of a cell's pending accesses, so it is slow with few fields. By default each
-//! task has its own cell, which suits every contender; Task Bench's OpenMP and StarPU programs have as many fields
-//! as points (`--fields 16`), and `--fields 2` is double buffering.
+//! The steps use several rows of cells (fields) in rotation. The number of fields is not part of a pattern, but it
+//! matters to some contenders: libgomp walks the list of a cell's pending accesses, so it is slow if there are few
+//! fields. By default each task has its own cell, which suits every contender; Task Bench's OpenMP and StarPU programs
+//! have as many fields as points (`--fields 16`), and `--fields 2` is double buffering.
 //!
-//! Every task checks the ids in its inputs; a contender that breaks a dependence is reported as failed
-//! and has no figure.
+//! Every task checks the ids in its inputs; a contender that violates a dependence is reported as failed and gets no
+//! result.
 
 mod contenders;
 mod efficiency;
@@ -35,9 +35,9 @@ use harness::{
 };
 use patterns::{Grid, Pattern};
 
-/// Steps of the grids compared with every contender in C before anything is measured.
+/// Number of grid steps whose patterns are compared with every C contender before anything is measured.
 const COMPARED: usize = 12;
-/// Number of measurements of the plain loop's rate, before each number of workers.
+/// Number of times that the plain loop's rate is measured for each number of workers, before the sweeps.
 const PEAKS: usize = 5;
 
 /// METG(50%), the smallest task that reaches half of the peak, compared with other runtimes
@@ -51,15 +51,15 @@ struct Arguments {
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pattern: Vec<Pattern>,
 
-    /// Points of the grid
+    /// Number of points of the grid
     #[arg(long, value_name = "N", default_value = "16")]
     width: NonZeroUsize,
 
-    /// Steps of the grid [default: 1000]
+    /// Number of steps of the grid [default: 1000]
     #[arg(long, value_name = "N")]
     steps: Option<NonZeroUsize>,
 
-    /// Rows of cells, at least 2, that the steps use in turn [default: as many as steps]
+    /// Number of rows of cells that the steps use in rotation, at least 2 [default: the number of steps]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     fields: Option<u32>,
 
@@ -87,12 +87,12 @@ struct Row {
     metg_us: f64,
     /// The least over repetitions.
     best_us: f64,
-    /// The peak: the highest rate of the run on that many workers.
+    /// The peak: the highest rate reached in this run on this number of workers.
     peak_gflops: f64,
     width: usize,
     steps: usize,
     fields: usize,
-    /// Microseconds of each repetition.
+    /// METG of each repetition, in microseconds.
     samples: Vec<f64>,
 }
 
@@ -128,8 +128,9 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let mut rows = Vec::new();
     for workers in common.workers.iter().map(|workers| workers.get()) {
         let plain = peak(workers)?;
-        // On a busy machine several threads at once may show too low a rate. Sweeps stop by the better of both
-        // rates, while efficiencies refer to the rate that was really reached.
+        // On a busy machine, the rate measured with several threads at once may be too low. The end of a sweep is
+        // therefore determined by the better of the two rates, while efficiencies refer to the highest rate that was
+        // actually reached.
         let told = plain.max(peak(1)? * workers as f64);
         let sweeps: Vec<_> = chosen(&arguments.pattern)
             .into_iter()
@@ -168,12 +169,12 @@ fn steps(arguments: &Arguments) -> usize {
     arguments.steps.map_or_else(|| arguments.common.default_size(1000, 20), NonZeroUsize::get)
 }
 
-/// Returns the number of rows of cells that the steps use in turn.
+/// Returns the number of rows of cells that the steps use in rotation.
 fn fields(arguments: &Arguments) -> usize {
     arguments.fields.map_or_else(|| steps(arguments).max(2), |fields| fields as usize)
 }
 
-/// Checks that a contender in C has the same patterns.
+/// Checks that a C contender generates the same patterns as this bench.
 fn agree_on_patterns(arguments: &Arguments, name: &str, launch: &Launch) -> Result<(), Failure> {
     if [THALWEG, SERIAL].contains(&name) {
         return Ok(());
@@ -214,7 +215,7 @@ fn measure(
     campaign.run(
         &format!("{}, {workers} worker(s)", pattern.name()),
         arguments.common.repetitions(),
-        // The serial loop has one worker, so it is compared with the peak of one.
+        // The serial loop has only one worker, so it is only compared with the peak of one worker.
         |name| name != SERIAL || workers == 1,
         |_, launch| {
             let sweep: Sweep = answer(launch, &words, workers)?;
@@ -227,7 +228,7 @@ fn measure(
     )
 }
 
-/// Returns the row of a series; `None` if it did not reach half of the highest rate of all.
+/// Returns the row of a series, or `None` if the contender did not reach half of the highest rate of all contenders.
 fn row(arguments: &Arguments, pattern: Pattern, workers: usize, peak: f64, series: &Series<Sweep>) -> Option<Row> {
     let samples: Option<Vec<f64>> = series.samples.iter().map(|sweep| sweep.metg_us(workers, peak)).collect();
     let samples = samples?;

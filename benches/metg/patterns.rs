@@ -11,10 +11,10 @@
 //! - `random_nearest`: i itself, and each other j of `nearest` whose hash of (t mod 3, j, i) falls
 //!   into the lowest quarter.
 //!
-//! Points outside the grid are left out, and a point named twice is kept once. The hash is specific to this bench
-//! (SplitMix64's finalizer: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014,
-//! figure 16, variant 13 of Stafford), so random_nearest has Task Bench's distribution but not the same edges.
-//! `contenders/grid.h` defines the same; the bench compares both.
+//! Points outside the grid are left out, and a point named twice is kept once. The hash function is specific to this
+//! bench (SplitMix64's finalizer: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014,
+//! figure 16, variant 13 of Stafford), so random_nearest has the same distribution as in Task Bench but not the same
+//! edges. `contenders/grid.h` defines the same patterns, and the bench compares both definitions.
 
 use std::fmt::Write;
 
@@ -22,15 +22,15 @@ use smallvec::SmallVec;
 
 /// Maximum number of inputs of a task.
 pub(crate) const MOST_INPUTS: usize = 5;
-/// Number of steps after which spread and random_nearest repeat.
+/// Number of steps after which the patterns spread and random_nearest repeat.
 const PERIOD: usize = 3;
-/// Neighbours on either side in nearest and random_nearest.
+/// Number of neighbours on either side in the patterns nearest and random_nearest.
 const REACH: usize = MOST_INPUTS / 2;
 
 /// The points of step t − 1 that a task reads.
 pub(crate) type Inputs = SmallVec<[usize; MOST_INPUTS]>;
 
-/// A dependence pattern, named as Task Bench does.
+/// A dependence pattern, named as in Task Bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Pattern {
@@ -43,7 +43,7 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    /// The name on the command line, in tables and in JSON.
+    /// Returns the pattern's name on the command line, in tables and in JSON files.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Stencil1d => "stencil_1d",
@@ -88,12 +88,13 @@ impl Pattern {
     }
 }
 
-/// Returns `point - reach ..= point + reach`, `None` below zero.
+/// Returns the points `point - reach ..= point + reach`, with `None` for those below zero.
 fn neighbours(point: usize, reach: usize) -> impl Iterator<Item = Option<usize>> {
     (0..=2 * reach).map(move |offset| (point + offset).checked_sub(reach))
 }
 
-/// Returns whether random_nearest has the edge from `from` to `to` in this phase: one in four.
+/// Returns whether random_nearest has an edge from `from` to `to` in this phase, which is true for one in four
+/// candidates.
 fn connected(phase: usize, from: usize, to: usize) -> bool {
     let mut hash = (phase as u64) << 40 | (from as u64) << 20 | to as u64;
     hash = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -102,10 +103,10 @@ fn connected(phase: usize, from: usize, to: usize) -> bool {
     (hash ^ hash >> 31) >> 62 == 0
 }
 
-/// A grid of tasks with all their inputs, which are computed once before the timed part.
+/// A grid of tasks. The inputs of all tasks are computed once, before the timed part.
 ///
-/// The cells are in `fields` rows of `width`; steps use the rows in turn. With as many fields as steps, each task
-/// has its own data object, and the only dependences are those of the pattern.
+/// The cells form `fields` rows of `width` cells each, which the steps use in rotation. With as many fields as steps,
+/// each task has its own data object, and the only dependences are those of the pattern.
 #[derive(Debug)]
 pub(crate) struct Grid {
     pub(crate) width: usize,
@@ -126,7 +127,7 @@ impl Grid {
         &self.inputs[step * self.width + point]
     }
 
-    /// Returns the number of the cell that task (`step`, `point`) writes.
+    /// Returns the index of the cell that task (`step`, `point`) writes.
     pub(crate) fn cell(&self, step: usize, point: usize) -> usize {
         step % self.fields * self.width + point
     }
@@ -136,7 +137,7 @@ impl Grid {
         self.fields * self.width
     }
 
-    /// Returns the steps whose cells no later step writes.
+    /// Returns the steps whose cells are not overwritten by a later step.
     pub(crate) fn last_steps(&self) -> std::ops::Range<usize> {
         self.steps.saturating_sub(self.fields)..self.steps
     }

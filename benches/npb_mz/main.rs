@@ -1,9 +1,10 @@
-//! BT-MZ, SP-MZ and LU-MZ: operations per second by benchmark, class and threads, and seconds per stage.
+//! BT-MZ, SP-MZ and LU-MZ: operations per second for each benchmark, class and number of threads, and the time of each
+//! stage.
 //!
 //! `cargo bench --bench npb_mz -- --class W --json FILE` writes rows `{bench, class, threads, mops, stage_seconds,
-//! ...}`. Threads are CPU units of one core. Each repetition interleaves three programs: one task per zone and
-//! step; one task per stage; and, on one thread, a plain loop without the runtime, which shows the cost of the
-//! runtime.
+//! ...}`. Each thread is a CPU unit of one core. Every repetition interleaves three programs: one with a task per zone
+//! and step, one with a task per stage, and, on one thread, a plain loop without the runtime. The difference from the
+//! plain loop is the cost of the runtime.
 
 #[path = "../harness/report.rs"]
 mod report;
@@ -33,10 +34,10 @@ struct Arguments {
     /// Problem classes, separated by commas
     #[arg(long = "class", value_enum, value_delimiter = ',', default_value = "S", hide_possible_values = true)]
     classes: Vec<Class>,
-    /// Numbers of threads, separated by commas
+    /// Thread counts to run with, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "2"])]
     threads: Vec<NonZeroUsize>,
-    /// Number of runs of each
+    /// Number of runs of each program
     #[arg(long, value_name = "N", default_value = "3")]
     repetitions: NonZeroUsize,
     /// Passed by `cargo bench`
@@ -44,7 +45,7 @@ struct Arguments {
     bench: bool,
 }
 
-/// Seconds by stage.
+/// Time of each stage in seconds.
 type Seconds = BTreeMap<&'static str, f64>;
 
 /// A row of the JSON file.
@@ -53,15 +54,15 @@ struct Row {
     bench: Benchmark,
     class: Class,
     threads: usize,
-    /// Millions of operations per second, one task per zone and step: the best of the repetitions.
+    /// Millions of operations per second with one task per zone and step; the best of all repetitions.
     mops: f64,
     /// Like `mops`, with one task per stage.
     mops_stages: f64,
-    /// Like `mops`, without the runtime; on one thread only.
+    /// Like `mops`, without the runtime; `None` on more than one thread.
     mops_serial: Option<f64>,
-    /// Time spent in each stage, over all units, in the fastest run by stages.
+    /// Time spent in each stage, summed over all units, in the fastest run with one task per stage.
     stage_seconds: Seconds,
-    /// `mops` of every repetition.
+    /// The value of `mops` in each repetition.
     samples: Vec<f64>,
 }
 
@@ -113,7 +114,7 @@ fn measure(bench: Benchmark, class: Class, threads: usize, repetitions: usize) -
     Ok(Row { bench, class, threads, mops, mops_stages, mops_serial, stage_seconds, samples })
 }
 
-/// Does a full run on `threads` units of one core; returns its rate, and the seconds of its stages.
+/// Does a full run on `threads` one-core units. Returns its rate and the time of each stage.
 fn as_tasks(bench: Benchmark, problem: &Problem, threads: usize, fuse: Fuse) -> Result<(f64, Seconds), Box<dyn Error>> {
     let rt = Runtime::builder().compute_units(format!("{threads}:CPU:1")).use_current_thread(true).build()?;
     let program =

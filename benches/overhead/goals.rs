@@ -1,8 +1,8 @@
-//! The goals of the overhead bench, and whether this run met them.
+//! The goals of the overhead bench and whether this run has met them.
 //!
-//! A goal compares Thalweg with contenders of the same run: the median over repetitions of the ratio taken within
-//! each repetition. The goals for regions and for replays, which no contender offers, are times. A missed goal does
-//! not fail the bench: machines are shared, so people judge.
+//! A goal compares Thalweg with contenders of the same run, by the median over repetitions of the ratio within each
+//! repetition. Regions and replays, which no contender offers, have absolute times as goals. A missed goal does not
+//! fail the bench: because machines are shared and noisy, a person has to judge the result.
 
 use std::fmt;
 
@@ -11,20 +11,20 @@ use crate::harness::build::LIBGOMP;
 use crate::harness::{Series, Table, median, median_ratio};
 use crate::problems::Problem;
 
-/// Baseline of Thalweg's time.
+/// Baseline that Thalweg's time is compared with.
 #[derive(Clone, Copy, Debug)]
 enum Against {
-    /// The fastest contender, in each repetition, that tracks data dependences.
+    /// The contender that is fastest in each repetition among those that track data dependences.
     BestWithDependences,
-    /// One contender.
+    /// A single contender.
     Contender(&'static str),
-    /// Thalweg itself, in another problem of the same run.
+    /// Thalweg itself, on another problem in the same run.
     Problem(Problem),
     /// Like [`Self::Problem`], but the figure is the difference in nanoseconds.
     Above(Problem),
     /// Thalweg itself, on one worker in the same run.
     OneWorker,
-    /// None: the figure is in nanoseconds.
+    /// No baseline: the figure is an absolute time in nanoseconds.
     Clock,
 }
 
@@ -79,7 +79,7 @@ const GOALS: [Goal; 23] = [
     goal(Problem::ReplayRandom, 2, Against::Clock, 185.0),
 ];
 
-/// One case's times: nanoseconds per task of every contender, one sample for each repetition.
+/// The times of one case: nanoseconds per task for every contender, with one sample per repetition.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) problem: Problem,
@@ -92,8 +92,8 @@ impl Case {
         self.times.iter().find(|series| series.contender == contender).map(|series| series.samples.as_slice())
     }
 
-    /// Returns Thalweg's figure `against` this case's other contenders, or against another case of `all`, if they
-    /// ran.
+    /// Returns Thalweg's figure relative to the baseline `against`, which is a contender in this case or another case
+    /// in `all`. Returns `None` if the baseline did not run.
     fn figure(&self, against: Against, all: &[Case]) -> Option<f64> {
         let ours = self.of(THALWEG)?;
         let of_case = |problem, workers| {
@@ -122,7 +122,7 @@ impl Case {
     }
 }
 
-/// Prints every goal with this run's figure; a dash if the run lacks a side of the comparison.
+/// Prints every goal with the figure of this run, or with a dash if either side of the comparison did not run.
 pub(crate) fn print(cases: &[Case]) {
     let mut table = Table::new("problem", &["workers", "figure", "goal", "reached", "met"]);
     for goal in GOALS {

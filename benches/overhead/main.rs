@@ -1,11 +1,11 @@
-//! Cost of a task: time per empty task and bytes per pending task, in shapes of task graph that stress one
-//! mechanism each, compared with other runtimes in the same run.
+//! Cost of a task: time per empty task and bytes per pending task, compared with other runtimes in the same run. Each
+//! task graph stresses one mechanism.
 //!
-//! `cargo bench --bench overhead -- --help` lists the arguments. It prints a table for each number of
-//! workers and the goals; `--json FILE` writes the rows
-//! `{problem, contender, workers, ns_per_task, bytes_per_task, ...}`.
+//! `cargo bench --bench overhead -- --help` lists the arguments. The bench prints a table for each number of workers,
+//! followed by the goals; `--json FILE` writes the rows `{problem, contender, workers, ns_per_task, bytes_per_task,
+//! ...}`.
 //!
-//! It never checks results, as bodies are empty. Dependences are checked by the tests, and by the bench `metg`,
+//! Results are not checked, because bodies are empty. Dependences are checked by the tests and by the bench `metg`,
 //! whose tasks check their inputs.
 
 mod contenders;
@@ -29,7 +29,7 @@ use harness::{
 };
 use problems::Problem;
 
-/// Random accesses compared with every contender in C before anything is measured.
+/// Number of random accesses that are compared with every C contender before anything is measured.
 const COMPARED: usize = 1000;
 
 /// Time per empty task and bytes per pending task, compared with other runtimes
@@ -43,11 +43,11 @@ struct Arguments {
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     problem: Vec<Problem>,
 
-    /// Empty tasks per pass; 4/5 of that in wavefront, 5 times as many in memory [default: 200000]
+    /// Number of empty tasks per pass; wavefront uses 4/5 of it, memory 5 times as many [default: 200000]
     #[arg(long, value_name = "N")]
     tasks: Option<NonZeroUsize>,
 
-    /// Timed passes of a run; the fastest counts
+    /// Number of timed passes per run, of which the fastest counts
     #[arg(long, value_name = "N", default_value = "3")]
     passes: NonZeroUsize,
 
@@ -75,9 +75,10 @@ struct Row {
     /// The median over repetitions; in `memory` only.
     bytes_per_task: Option<f64>,
     tasks: usize,
-    /// Whether it orders tasks by their data here; Thalweg's goals refer to the contenders that do.
+    /// Whether the contender orders tasks by their data on this number of workers. Thalweg's goals refer only to
+    /// contenders that do.
     tracks_dependences: bool,
-    /// Nanoseconds per task of each repetition.
+    /// Time per task in each repetition, in nanoseconds.
     samples: Vec<f64>,
 }
 
@@ -91,7 +92,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     };
     let answer = contenders::run(name, *problem, *tasks, *workers, *passes)?;
     println!("{}", serde_json::to_string(&answer)?);
-    // In `memory`, tasks are still pending on other threads; they end here.
+    // In `memory`, tasks are still pending on other threads; exiting abandons them.
     std::process::exit(0);
 }
 
@@ -125,7 +126,7 @@ fn chosen(problems: &[Problem]) -> Vec<Problem> {
     if problems.is_empty() { <Problem as clap::ValueEnum>::value_variants().to_vec() } else { problems.to_vec() }
 }
 
-/// Checks that a contender in C draws the same accesses in `random`.
+/// Checks that a C contender draws the same accesses for `random`.
 fn agree_on_draws(name: &str, launch: &Launch) -> Result<(), Failure> {
     if [THALWEG, TRACED, RAYON].contains(&name) {
         return Ok(());
@@ -138,7 +139,8 @@ fn measure(campaign: &mut Campaign, arguments: &Arguments, problem: Problem, wor
     let tasks = arguments.tasks.map_or_else(|| arguments.common.default_size(200_000, 2_000), NonZeroUsize::get);
     let tasks = problem.tasks(tasks);
     let words = [problem.name().to_owned(), tasks.to_string(), workers.to_string(), arguments.passes.to_string()];
-    // Memory does not vary, and a million readers of one data object take libomp half a minute.
+    // One repetition of `memory` is enough: memory use does not vary, and libomp needs half a minute for a million
+    // readers of one data object.
     let repetitions = match problem {
         Problem::Memory => 1,
         _ => arguments.common.repetitions(),

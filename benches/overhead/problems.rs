@@ -1,10 +1,10 @@
-//! The problems of the overhead bench: which task accesses which data. Bodies are empty, except those that compute
-//! Fibonacci numbers.
+//! The problems of the overhead bench, each of which defines which task accesses which data. Bodies are empty, except
+//! those that compute Fibonacci numbers.
 //!
-//! `contenders/problem.h` defines the same for the contenders in C; the bench compares the draws of
-//! [`Problem::Random`] at its start. Regions, blocks of arrays, values, tokens and results are defined only here:
-//! Thalweg's are compared with each other, and regions with the clock. Fibonacci numbers are also defined only
-//! here, and computed by Rayon as well.
+//! `contenders/problem.h` defines the same problems for the contenders in C. The bench checks at its start that both
+//! draw the same accesses for [`Problem::Random`]. The problems with regions, blocks of arrays, values, tokens and
+//! results exist only here: these results of Thalweg are compared with each other, and regions are measured in absolute
+//! time. The Fibonacci problems also exist only here and run on Rayon as well.
 //!
 //! Draws come from Knuth's 64-bit linear congruential generator ("The Art of Computer Programming"
 //! vol. 2, section 3.3.4, table 1, line 26), high bits only.
@@ -12,25 +12,25 @@
 use std::fmt::{self, Write};
 use std::ops::Range;
 
-/// Data objects in [`Problem::Random`].
+/// Number of data objects in [`Problem::Random`].
 pub(crate) const RANDOM_DATA: usize = 1024;
 
-/// Elements of the one array of [`Problem::Regions`].
+/// Number of elements in the single array of [`Problem::Regions`].
 pub(crate) const REGION_ELEMENTS: usize = 1 << 20;
 
-/// Elements per block of an array.
+/// Number of elements per array block.
 pub(crate) const BLOCK_ELEMENTS: usize = 8;
 
-/// Regions start at multiples of this.
+/// Regions start at multiples of this element index.
 const REGION_GRID: usize = 256;
 
-/// Least and greatest number of elements of a region.
+/// Minimum and maximum length of a region, in elements.
 const REGION_LENGTHS: (usize, usize) = (512, 1024);
 
-/// A shape of task graph, with 200 000 tasks by default.
+/// A problem: a task graph of a certain shape, with 200 000 tasks by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Problem {
-    /// No accesses at all.
+    /// Tasks have no accesses at all.
     Independent,
     /// Each task updates its own data object.
     Indep1dep,
@@ -40,51 +40,51 @@ pub(crate) enum Problem {
     Wavefront,
     /// Each task reads two of 1024 data objects and writes a third, all drawn at random.
     Random,
-    /// Each task updates an interval of one array; the intervals overlap partly.
+    /// Each task updates an interval of one array. The intervals overlap partially.
     Regions,
     /// Like indep1dep, with a value for each task.
     Value,
     /// Like indep1dep, with a token for each task.
     Token,
-    /// Like independent, with tasks that return a number that is never read.
+    /// Like independent, but each task returns a number that is never read.
     Result,
-    /// Each task updates a block of one array, in order; submitted one by one.
+    /// Each task updates one block of an array, in block order. The tasks are submitted one by one.
     Blocks,
-    /// The same, submitted in one call.
+    /// The same tasks, submitted by a single `for_each` call.
     #[value(name = "for_each")]
     ForEach,
-    /// Each task reads a block of one array and updates that of another; submitted one by one.
+    /// Each task reads a block of one array and updates the same block of another. The tasks are submitted one by one.
     Axpy,
-    /// The same, submitted in one call.
+    /// The same tasks, submitted by a single `for_each` call.
     #[value(name = "for_each_axpy")]
     ForEachAxpy,
-    /// A Fibonacci number by its definition, without a cut-off: each call leaves one of its two terms to a child,
-    /// computes the other itself and waits for the child.
+    /// A Fibonacci number computed recursively without a cut-off: each call creates a child task for one of its two
+    /// terms, computes the other term itself and waits for the child.
     Fib,
-    /// The same number in the body of one task, whose calls with two terms fork.
+    /// The same number computed in the body of a single task, where every call with two terms forks.
     #[value(name = "fib_join")]
     FibJoin,
-    /// Independent tasks of some 3 µs: each computes the same Fibonacci number.
+    /// Independent tasks of about 3 µs that all compute the same Fibonacci number.
     #[value(name = "flat_fib")]
     FlatFib,
-    /// Like independent, recorded once: a pass is one replay.
+    /// Like independent, but recorded once; each pass is one replay.
     #[value(name = "replay_independent")]
     ReplayIndependent,
-    /// Like chain, recorded once.
+    /// Like chain, but recorded once and replayed.
     #[value(name = "replay_chain")]
     ReplayChain,
-    /// Like wavefront, recorded once.
+    /// Like wavefront, but recorded once and replayed.
     #[value(name = "replay_wavefront")]
     ReplayWavefront,
-    /// Like random, recorded once.
+    /// Like random, but recorded once and replayed.
     #[value(name = "replay_random")]
     ReplayRandom,
-    /// A task that waits for the end of the submission; all others read its output.
+    /// One task waits until everything has been submitted, and all other tasks read its output.
     Memory,
 }
 
 impl Problem {
-    /// The name on the command line, in tables and in JSON.
+    /// Returns the problem's name on the command line, in tables and in JSON files.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Independent => "independent",
@@ -111,9 +111,9 @@ impl Problem {
         }
     }
 
-    /// Returns the number of tasks when the other problems have `tasks`: a wavefront is the square of side √(4/5
-    /// `tasks`), so 400 × 400 for 200 000; memory needs five times as many to be exact. Tasks that compute are
-    /// fewer, and those of a Fibonacci number are as many as there are calls with two terms.
+    /// Returns this problem's number of tasks if an ordinary problem has `tasks`. A wavefront is the square of side
+    /// √(4/5 `tasks`), which is 400 × 400 for 200 000 tasks. Memory needs five times as many tasks for a precise
+    /// figure. Problems whose tasks compute have fewer tasks; a Fibonacci number has one task per call with two terms.
     pub(crate) const fn tasks(self, tasks: usize) -> usize {
         match self {
             Self::Wavefront | Self::ReplayWavefront => (tasks * 4 / 5).isqrt().pow(2),
@@ -131,8 +131,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Returns how many calls with two terms the definition of a Fibonacci number makes: one fewer than the next
-/// number.
+/// Returns the number of calls with two terms in the recursive computation of a Fibonacci number, which is one less
+/// than the next Fibonacci number.
 const fn splits(index: u32) -> usize {
     let (mut this, mut next, mut n) = (0, 1, 0);
     while n < index {
@@ -141,7 +141,7 @@ const fn splits(index: u32) -> usize {
     next - 1
 }
 
-/// Returns the largest index, at least 2, for which the definition makes at most `tasks` calls with two terms.
+/// Returns the largest index, at least 2, for which the recursion makes at most `tasks` calls with two terms.
 pub(crate) const fn index_for(tasks: usize) -> u32 {
     let mut index = 2;
     while splits(index + 1) <= tasks {
@@ -150,10 +150,10 @@ pub(crate) const fn index_for(tasks: usize) -> u32 {
     index
 }
 
-/// Index of the number that a task of [`Problem::FlatFib`] computes, by the definition.
+/// Index of the Fibonacci number that each task of [`Problem::FlatFib`] computes recursively.
 pub(crate) const FLAT_INDEX: u32 = 16;
 
-/// Returns a Fibonacci number by its definition.
+/// Computes a Fibonacci number recursively.
 pub(crate) fn fibonacci(index: u32) -> u64 {
     if index < 2 { index.into() } else { fibonacci(index - 1) + fibonacci(index - 2) }
 }
@@ -167,10 +167,10 @@ impl Draws {
         Self(20_260_101)
     }
 
-    /// Returns a draw from `0..bound`.
+    /// Draws a number from `0..bound`.
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // 31 bits: they fit every `usize` this runs on.
+        // The draw has 31 bits, so it fits into `usize` on every supported platform.
         (self.0 >> 33) as usize % bound
     }
 }

@@ -1,7 +1,8 @@
 //! A tiled Cholesky factorization, right-looking.
 //!
-//! Tiles are stored separately, each column by column. Kernels are plain loops over columns, for the target's
-//! baseline, and all contenders call the same ones: the bench compares runtimes, not instruction sets or compilers.
+//! Every tile is a separate array in column-major order. Kernels are plain loops over columns, compiled for the
+//! target's baseline. All contenders call the same kernels, so the bench compares runtimes and not instruction sets or
+//! compilers.
 
 use std::error::Error;
 use std::mem::take;
@@ -16,13 +17,13 @@ use crate::problems::{Answer, RAYON, THALWEG, fastest, timed};
 
 /// Rows and columns of a tile.
 pub(crate) const TILE: usize = 256;
-/// Number of columns that are subtracted at once.
+/// Number of columns that are subtracted in one pass.
 const TOGETHER: usize = 8;
 
 /// The tiles on or below the diagonal, row by row (see [`at`]).
 type Tiles = Vec<Vec<f64>>;
 
-/// Factors a matrix of at least `size` rows, in whole tiles.
+/// Factors a matrix with at least `size` rows, rounded up to whole tiles.
 pub(crate) fn run(name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     let n = size.div_ceil(TILE);
     match name {
@@ -63,7 +64,7 @@ pub(crate) fn run(name: &str, size: usize, workers: usize, passes: usize) -> Res
     }
 }
 
-/// Returns the index of a tile among all.
+/// Returns the index of tile (`i`, `j`) in [`Tiles`].
 const fn at(i: usize, j: usize) -> usize {
     i * (i + 1) / 2 + j
 }
@@ -87,7 +88,8 @@ fn submit(rt: &Runtime, tiles: &[Data<f64>], n: usize) -> Result<(), SubmitError
     Ok(())
 }
 
-/// Factors by hand: each step's three kinds of tiles one after the other, the tiles of one kind in parallel.
+/// Factors with hand-written parallelism: each step handles its three kinds of tiles one after the other, and the tiles
+/// of each kind in parallel.
 fn step_by_step(tiles: &mut Tiles, n: usize) {
     for k in 0..n {
         potrf(&mut tiles[at(k, k)]);
@@ -119,7 +121,7 @@ fn one_by_one(tiles: &mut Tiles, n: usize) {
     }
 }
 
-/// Replaces the lower half of `a` by its factor.
+/// Replaces the lower half of `a` by its Cholesky factor.
 #[inline(never)] // all contenders run the same code
 pub(crate) fn potrf(a: &mut [f64]) {
     for k in 0..TILE {

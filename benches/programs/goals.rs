@@ -1,4 +1,5 @@
-//! The goals of the bench, and whether this run met them. A missed goal does not fail the bench: people judge.
+//! The goals of the bench and whether this run has met them. A missed goal does not fail the bench, because a person
+//! has to judge the result.
 
 use std::fmt;
 
@@ -6,14 +7,14 @@ use crate::harness::build::{LIBGOMP, LIBOMP};
 use crate::harness::{Series, Table, median, median_ratio};
 use crate::problems::{Answer, PLAIN, Problem, RAYON, THALWEG};
 
-/// Figure that a goal refers to.
+/// The figure that a goal limits, with the limit.
 #[derive(Clone, Copy, Debug)]
 enum Figure {
-    /// The plain loop's time divided by Thalweg's on all workers together: at least this.
+    /// The plain loop's time divided by Thalweg's time summed over all workers must be at least this.
     PerCore(f64),
-    /// Thalweg's time divided by a contender's: at most this.
+    /// Thalweg's time divided by the contender's time must be at most this.
     Against(&'static str, f64),
-    /// The measurement itself: at most this.
+    /// The measured figure itself must be at most this.
     Itself(f64),
 }
 
@@ -41,7 +42,7 @@ const GOALS: [(Problem, usize, Figure); 11] = [
     (Problem::Idle, 2, Figure::Itself(0.05)),
 ];
 
-/// The measurements of one problem on a number of workers.
+/// The measurements of one problem on one number of workers.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) problem: Problem,
@@ -64,7 +65,7 @@ impl Case {
     }
 }
 
-/// Prints every goal with this run's figure; a dash if the run lacks a side of the comparison.
+/// Prints every goal with the figure of this run, or with a dash if either side of the comparison did not run.
 pub(crate) fn print(cases: &[Case]) {
     let mut table = Table::new("problem", &["workers", "figure", "goal", "reached", "met"]);
     for (problem, workers, figure) in GOALS {

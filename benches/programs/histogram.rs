@@ -1,4 +1,4 @@
-//! A histogram of many bins; the numbers are counted in blocks.
+//! A histogram with many bins, where each task counts a block of numbers.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ const BINS: usize = 1 << 18;
 /// Numbers per task.
 const BLOCK: usize = 1 << 16;
 
-/// Counts `size` numbers, by `accumulate` or by `reduction`.
+/// Counts `size` numbers, using either `accumulate` or `reduction`.
 pub(crate) fn run(
     name: &str,
     accumulates: bool,
@@ -76,7 +76,7 @@ fn by_rayon(numbers: &[u32]) -> Vec<u32> {
     counted.reduce_with(add).unwrap_or_else(none)
 }
 
-/// Returns numbers without order (Knuth's linear congruential generator, high bits).
+/// Returns pseudo-random numbers (Knuth's linear congruential generator, high bits).
 fn scattered(size: usize) -> Vec<u32> {
     let step =
         |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));

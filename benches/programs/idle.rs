@@ -1,4 +1,4 @@
-//! Waiting for events from outside: futures that another thread completes after a while.
+//! Waiting for external events: futures that another thread completes after a while.
 
 use std::error::Error;
 use std::fs;
@@ -13,18 +13,18 @@ use thalweg::prelude::*;
 
 use crate::problems::Answer;
 
-/// Futures that wait at the same time.
+/// Number of futures that wait at the same time.
 const FUTURES: usize = 1000;
 
-/// The event that all of them wait for.
+/// The event that all futures wait for.
 #[derive(Debug, Default)]
 struct Gate {
     is_open: bool,
     waiting: Vec<Waker>,
 }
 
-/// Returns CPU time over wall time during `milliseconds` in which all threads of a runtime, and the thread that
-/// waits for it, have nothing to do.
+/// Returns the ratio of CPU time to wall time over a period of `milliseconds` in which neither the runtime's threads
+/// nor the thread that waits for the runtime have anything to do.
 pub(crate) fn run(milliseconds: usize, workers: usize) -> Result<Answer, Box<dyn Error>> {
     let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).use_current_thread(true).build()?;
     let gate = Arc::new(Mutex::new(Gate::default()));
@@ -46,7 +46,7 @@ pub(crate) fn run(milliseconds: usize, workers: usize) -> Result<Answer, Box<dyn
         while gate.lock().expect("no holder panics").waiting.len() < FUTURES {
             thread::sleep(Duration::from_millis(1));
         }
-        thread::sleep(Duration::from_millis(20)); // busy threads have gone to sleep
+        thread::sleep(Duration::from_millis(20)); // by now all spinning threads have gone to sleep
         let (start, before) = (Instant::now(), cpu_time());
         thread::sleep(Duration::from_millis(milliseconds as u64));
         let busy = before.zip(cpu_time()).map(|(before, after)| (after - before).as_secs_f64());

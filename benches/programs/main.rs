@@ -1,9 +1,9 @@
-//! Whole programs and their counterparts without the runtime: a local alignment, a histogram, a factorization, a
-//! service with small graphs, and waiting for events from outside.
+//! Whole programs, compared with versions without the runtime: a local alignment, a histogram, a factorization, a
+//! service with small graphs, and waiting for external events.
 //!
-//! `cargo bench --bench programs -- --help` lists the arguments. Contenders are interleaved, run in separate
-//! processes, and must give the same answer. The plain loop runs on one core and shows the performance of a core:
-//! with *w* workers, a contender's rate per core is the loop's time divided by *w* times the contender's.
+//! `cargo bench --bench programs -- --help` lists the arguments. Contenders are interleaved, run in separate processes,
+//! and must produce the same answer. The plain loop runs on one core and is the baseline for per-core performance: with
+//! *w* workers, a contender's rate per core is the loop's time divided by *w* times the contender's time.
 //!
 //! `--json FILE` writes the rows `{problem, contender, workers, figure, best, per_core, size, samples}`.
 
@@ -15,7 +15,7 @@ mod goals;
 mod harness;
 mod histogram;
 mod idle;
-#[allow(unsafe_code)] // calls C, which calls back
+#[allow(unsafe_code)] // calls C code that calls back
 mod openmp;
 mod problems;
 mod service;
@@ -36,10 +36,11 @@ use harness::{
 };
 use problems::{Answer, PLAIN, Problem, RAYON, THALWEG};
 
-/// Largest difference of two answers, relative to their size: sums are rounded in another order.
+/// Largest relative difference at which two answers count as the same. Contenders add in different orders, so their
+/// rounding differs.
 const SAME: f64 = 1e-9;
 
-/// Whole programs compared with their counterparts by hand
+/// Whole programs compared with hand-written versions
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -50,7 +51,7 @@ struct Arguments {
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     problem: Vec<Problem>,
 
-    /// Timed passes of a run; the fastest counts; always 1 for the factorization
+    /// Number of timed passes per run, of which the fastest counts; always 1 for the factorization
     #[arg(long, value_name = "N", default_value = "3")]
     passes: NonZeroUsize,
 
@@ -71,11 +72,12 @@ struct Row {
     problem: &'static str,
     contender: &'static str,
     workers: usize,
-    /// The median over repetitions: seconds, or cores busy.
+    /// The median over repetitions, in seconds or, for the problem idle, in busy cores.
     figure: f64,
     /// The least over repetitions.
     best: f64,
-    /// The plain loop's time divided by *w* times this one's on *w* workers, in the same repetition: the median.
+    /// The plain loop's time divided by *w* times this contender's time on *w* workers: the median of the ratios within
+    /// each repetition.
     per_core: Option<f64>,
     size: usize,
     /// The figure of each repetition.

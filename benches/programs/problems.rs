@@ -9,46 +9,46 @@ use serde::{Deserialize, Serialize};
 use crate::harness::build::{LIBGOMP, LIBOMP};
 use crate::{cholesky, histogram, idle, service, smith_waterman};
 
-/// The name of the runtime this bench is for.
+/// Name of the runtime that this bench measures against the others.
 pub(crate) const THALWEG: &str = "thalweg";
-/// The name of a work-stealing pool, used by hand.
+/// Name of the contender with a work-stealing pool and hand-written parallelism.
 pub(crate) const RAYON: &str = "rayon";
-/// The name of a loop on one core.
+/// Name of the plain loop on one core.
 pub(crate) const PLAIN: &str = "plain loop";
 
-/// Answer of a contender's process, printed as JSON.
+/// Answer that a contender's process prints as JSON.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Answer {
-    /// Seconds of the fastest pass; of idle, cores busy.
+    /// Time of the fastest pass in seconds; for idle, the number of busy cores.
     pub(crate) figure: f64,
     /// A number that is the same for all contenders if their results are right.
     pub(crate) check: f64,
 }
 
-/// A program.
+/// A program to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Problem {
-    /// A local alignment in tiles of 32 by 32, some 5 µs each, of the whole table of scores.
+    /// A local alignment that keeps the whole score table, in tiles of 32 by 32 that take about 5 µs each.
     #[value(name = "smith_waterman")]
     SmithWaterman,
-    /// The same, keeping only the tiles' borders.
+    /// The same alignment, but only the borders of tiles are kept.
     #[value(name = "smith_waterman_strips")]
     Strips,
-    /// A histogram of 2^18 bins, by `reduction`.
+    /// A histogram with 2^18 bins, computed with `reduction`.
     Histogram,
-    /// The same by `accumulate`.
+    /// The same histogram, computed with `accumulate`.
     #[value(name = "histogram_accumulate")]
     Accumulated,
     /// A Cholesky factorization in tiles of 256 by 256.
     Cholesky,
-    /// Small graphs of five tasks, one after another from each of eight threads.
+    /// Small graphs of five tasks each. Eight threads submit them, each thread one graph after another.
     Service,
-    /// Waiting futures, during which no core should be busy.
+    /// Futures that wait, during which no core should be busy.
     Idle,
 }
 
 impl Problem {
-    /// The name on the command line, in tables and in JSON.
+    /// Returns the problem's name on the command line, in tables and in JSON files.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::SmithWaterman => "smith_waterman",
@@ -61,7 +61,7 @@ impl Problem {
         }
     }
 
-    /// Returns the size: letters, numbers to count, rows, requests, or milliseconds.
+    /// Returns the problem size: the number of letters, numbers to count, rows, requests, or milliseconds.
     pub(crate) const fn size(self) -> usize {
         match self {
             Self::SmithWaterman | Self::Strips => 4096,
@@ -71,7 +71,7 @@ impl Problem {
         }
     }
 
-    /// Returns the size of a smoke test.
+    /// Returns the problem size in a smoke test.
     pub(crate) const fn smoke_size(self) -> usize {
         match self {
             Self::SmithWaterman | Self::Strips => 200,
@@ -81,7 +81,7 @@ impl Problem {
         }
     }
 
-    /// Returns whether `contender` solves it.
+    /// Returns whether `contender` solves this problem.
     pub(crate) fn offers(self, contender: &str) -> bool {
         match self {
             Self::SmithWaterman => [THALWEG, PLAIN].contains(&contender),
@@ -93,7 +93,7 @@ impl Problem {
         }
     }
 
-    /// Solves it with a contender in this process.
+    /// Solves the problem with the contender `name` in this process.
     ///
     /// # Errors
     /// If the name is unknown, or the runtime fails.
@@ -120,8 +120,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Returns the fastest of `passes` passes, after one to warm up. A pass returns the time of its measured part, and
-/// its check.
+/// Returns the fastest of `passes` passes, after a warm-up pass. Each pass returns the time of its measured part and
+/// its check value.
 pub(crate) fn fastest(
     passes: usize,
     mut pass: impl FnMut() -> Result<(Duration, f64), Box<dyn Error>>,
@@ -135,7 +135,7 @@ pub(crate) fn fastest(
     Ok(Answer { figure: least.as_secs_f64(), check })
 }
 
-/// Runs `code`, and returns its time and its result.
+/// Runs `code` and returns the elapsed time and the result.
 pub(crate) fn timed<R>(code: impl FnOnce() -> R) -> (Duration, R) {
     let start = Instant::now();
     let result = code();

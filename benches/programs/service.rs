@@ -1,4 +1,5 @@
-//! A service: many threads submit small graphs of tasks to the same workers, each thread one graph after the other.
+//! A service: many threads submit small task graphs to the same workers, and each thread submits one graph after
+//! another.
 
 use std::error::Error;
 use std::thread;
@@ -10,13 +11,13 @@ use thalweg::prelude::*;
 
 use crate::problems::{Answer, RAYON, THALWEG, fastest, timed};
 
-/// Client threads.
+/// Number of client threads.
 const CLIENTS: usize = 8;
-/// Numbers per request.
+/// How many numbers each request has.
 const NUMBERS: usize = 1024;
-/// Numbers per task.
+/// How many numbers each task processes.
 const BLOCK: usize = 256;
-/// Steps for each number: some 5 µs per task.
+/// Number of steps for each number, so that a task takes about 5 µs.
 const STEPS: usize = 40;
 
 /// Answers `requests` requests.
@@ -37,7 +38,7 @@ pub(crate) fn run(name: &str, requests: usize, workers: usize, passes: usize) ->
     }
 }
 
-/// Runs all clients to their ends. Returns the time, and the sum of the answers.
+/// Runs all clients to completion. Returns the elapsed time and the sum of the answers.
 fn serve(
     requests: usize,
     answer: impl Fn(Vec<f64>) -> Result<f64, RunError> + Sync,

@@ -1,5 +1,5 @@
-//! The best local alignment of two sequences, in tiles so small that the cost of a task matters: the whole table of
-//! scores, or only the tiles' borders.
+//! The best local alignment of two sequences, in tiles so small that the overhead per task matters. One version keeps
+//! the whole score table, the other only the borders of tiles.
 
 use std::error::Error;
 
@@ -13,7 +13,7 @@ use crate::problems::{Answer, RAYON, THALWEG, fastest, timed};
 
 /// Rows and columns of a tile.
 const TILE: usize = 32;
-/// Fills the whole table.
+/// Aligns with the whole score table in memory.
 pub(crate) fn table(name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     let [a, b] = [1, 2].map(|seed| sequence(size, seed));
     if name != THALWEG {
@@ -47,7 +47,8 @@ pub(crate) fn table(name: &str, size: usize, workers: usize, passes: usize) -> R
     })
 }
 
-/// Keeps only the last row and the last column of each tile, until its neighbours have read them.
+/// Aligns while keeping only the last row and the last column of each tile, until the neighbouring tiles have read
+/// them.
 pub(crate) fn strips(name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     let [a, b] = [1, 2].map(|seed| sequence(size, seed));
     let tiles = size.div_ceil(TILE);
@@ -97,7 +98,7 @@ fn part(letters: &[u8], tile: usize) -> &[u8] {
     &letters[tile * TILE..letters.len().min((tile + 1) * TILE)]
 }
 
-/// Sweeps diagonal by diagonal, with the tiles of each in parallel.
+/// Sweeps diagonal by diagonal, with all tiles of a diagonal in parallel.
 fn along_diagonals(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i32 {
     let tiles = a.len().div_ceil(TILE);
     let diagonal = |d: usize| {
@@ -114,8 +115,8 @@ fn along_diagonals(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i
     (0..2 * tiles - 1).map(diagonal).max().unwrap_or(0)
 }
 
-/// Sweeps a part of the table, from the row above it and the column to its left (corner first) to its last row and
-/// last column, and returns the largest score.
+/// Computes the last row and the last column of a part of the table from the row above the part and the column to its
+/// left (corner first). Returns the largest score in the part.
 #[inline(never)] // all contenders run the same code
 fn sweep(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i32 {
     let (mut best, mut corner) = (0, left[0]);

@@ -1,11 +1,11 @@
-//! Problem classes, with the same letters for all programs.
+//! Problem classes. All programs use the same letters.
 
 use clap::ValueEnum;
 
-/// A problem class of every program.
+/// A problem class, which exists for every program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Class {
-    /// To see that everything works.
+    /// Smallest class, to check that everything works.
     #[value(name = "S", alias = "s")]
     S,
     #[value(name = "W", alias = "w")]
@@ -29,7 +29,7 @@ impl Class {
         }
     }
 
-    /// Returns the class of BT, SP and LU.
+    /// Returns the corresponding class of BT, SP and LU.
     pub(crate) fn mz(self) -> npb::mz::Class {
         match self {
             Self::S => npb::mz::Class::S,
@@ -40,7 +40,7 @@ impl Class {
         }
     }
 
-    /// Returns the class of CG.
+    /// Returns the corresponding class of CG.
     pub(crate) fn cg(self) -> npb_cg::Class {
         match self {
             Self::S => npb_cg::Class::S,
@@ -51,8 +51,8 @@ impl Class {
         }
     }
 
-    /// Returns the unknowns along a side of Jacobi's square: arrays of about the size of the others' in the same
-    /// class.
+    /// Returns the number of unknowns along each side of Jacobi's square. Arrays are then about as large as those of
+    /// the other programs in the same class.
     pub(crate) fn jacobi(self) -> usize {
         match self {
             Self::S => 128,

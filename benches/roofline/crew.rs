@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// A pool of one thread per unit, each on its own core while there are enough cores.
+/// A pool with one thread per unit. Each thread is pinned to its own core if there are enough cores.
 pub(crate) struct Crew {
     pool: ThreadPool,
     units: usize,
@@ -28,13 +28,13 @@ impl Crew {
         self.units
     }
 
-    /// Runs `work` on one of the threads; its parallel iterators spread to the others.
+    /// Runs `work` on one thread of the pool; parallel iterators in `work` use the other threads as well.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.pool.install(work)
     }
 
-    /// Lets each thread prepare its own value; then all threads run `pass` on theirs at once, `times` times.
-    /// Returns the least time, in seconds, in which all of them finished one pass.
+    /// Lets each thread prepare its own value. All threads then run `pass` on their values at the same time, `times`
+    /// times. Returns the shortest time, in seconds, in which all threads have finished a pass.
     pub(crate) fn time<P>(&self, times: usize, prepare: impl Fn() -> P + Sync, pass: impl Fn(&mut P) + Sync) -> f64 {
         let together = Barrier::new(self.units);
         let times_of_threads = self.pool.broadcast(|_| {

@@ -1,11 +1,11 @@
-//! Every stage of BT, SP, LU, CG and Jacobi's method compared with the limits of the machine, and the cost of the
-//! runtime in each.
+//! Roofline analysis: compares every stage of BT, SP, LU, CG and Jacobi's method with the machine's limits, and
+//! measures the runtime's overhead in each stage.
 //!
 //! `cargo bench --bench roofline -- --class W,A --units 1,2 --out DIR` prints the tables and writes `roofline.md`,
 //! `roofline.json` and the picture `roofline.svg`. Without `--bench`, as under `cargo test`, it only proves that
 //! everything runs, on the smallest class.
 //!
-//! The least work of a stage is derived in `stages`, and must be changed with the stage.
+//! The minimum work of a stage is derived in `stages` and must be updated whenever the stage changes.
 //!
 //! | files | contents |
 //! | --- | --- |
@@ -23,7 +23,7 @@ mod report;
 mod roof;
 mod stages;
 #[path = "../harness/statistics.rs"]
-#[allow(dead_code)] // only the median is used
+#[allow(dead_code)] // this bench uses only the median
 mod statistics;
 
 use std::error::Error;
@@ -47,7 +47,7 @@ struct Arguments {
     /// Problem classes, separated by commas [default: W,A]
     #[arg(long = "class", value_enum, value_delimiter = ',')]
     classes: Vec<Class>,
-    /// Numbers of one-core units, separated by commas
+    /// Numbers of one-core units to run with, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "2"])]
     units: Vec<NonZeroUsize>,
     /// Programs, separated by commas
@@ -56,7 +56,8 @@ struct Arguments {
     /// Write roofline.md, roofline.json and roofline.svg into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Minimum number of passes of each stage, and repetitions of each program and its plain loop [default: 5]
+    /// Minimum number of passes of each stage, and number of repetitions of each program and its plain loop [default:
+    /// 5]
     #[arg(long, value_name = "N")]
     repetitions: Option<NonZeroUsize>,
     /// Passed by `cargo bench`; without it everything is as small as possible
@@ -102,7 +103,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 measured.extend(program.measure(&crew, class, effort)?);
             }
         }
-        // Measured before and after everything else: a disturbance of one may have spared the other.
+        // The machine is measured both before and after everything else, because a disturbance is unlikely to affect
+        // both measurements.
         let machine = machine.or(&Machine::measure(&crew, quick));
         report.rows.extend(measured.into_iter().map(|measured| Row::new(&machine, measured)));
         report.machines.push(machine);

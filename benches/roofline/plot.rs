@@ -13,7 +13,7 @@ use crate::report::Report;
 use crate::roof::Row;
 
 const PANEL: (u32, u32) = (820, 720);
-/// Operations per byte, from the left end of the axis to the right.
+/// Range of the horizontal axis, in operations per byte.
 const ACROSS: [f64; 2] = [0.03, 40.0];
 /// The programs' colours.
 const COLOURS: [(&str, RGBColor); 5] = [
@@ -23,9 +23,9 @@ const COLOURS: [(&str, RGBColor); 5] = [
     ("CG", RGBColor(148, 103, 189)),
     ("Jacobi", RGBColor(255, 127, 14)),
 ];
-/// Stages whose intensities differ by a smaller factor share a line and a name.
+/// Stages whose intensities differ by less than this factor share a line and a label.
 const ALIKE: f64 = 1.06;
-/// Roofs that differ by a smaller factor from the next share a name.
+/// Roofs that differ from the next one by less than this factor share a label.
 const NEAR: f64 = 1.5;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -122,7 +122,7 @@ fn draw_panel(
     Ok(())
 }
 
-/// Returns the size of a class's circles: larger for larger problems.
+/// Returns the size of the circles for a class, which grows with the problem size.
 fn size_of_class(class: char) -> i32 {
     match class {
         'S' => 2,
@@ -138,8 +138,8 @@ fn mark(row: &Row, colour: RGBColor) -> Circle<(f64, f64), i32> {
     Circle::new(at, size_of_class(row.measured.class), colour.stroke_width(2))
 }
 
-/// Draws a thin line for each intensity, with the names of the stages that have it. Intensities are those of the
-/// last class, since a zone's boundary makes them differ a little from class to class.
+/// Draws a thin line for each intensity and labels it with the stages of this intensity. The intensities are taken from
+/// the last class, because they differ a little from class to class due to the zones' boundaries.
 fn draw_names(chart: &mut Panel<'_, '_>, rows: &[&Row], bottom: f64) -> Result<(), Box<dyn Error>> {
     let Some(last) = rows.last().map(|row| row.measured.class) else { return Ok(()) };
     let mut sorted: Vec<&Row> = rows.iter().copied().filter(|row| row.measured.class == last).collect();

@@ -1,4 +1,4 @@
-//! The tables: the limits of the machine, and every stage compared with them.
+//! Tables of the machine's limits, and of every stage compared with them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,14 +18,14 @@ use harness::Table;
 /// All measurements.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// The system's name of the processor.
+    /// Name of the processor as reported by the system.
     pub(crate) processor: String,
-    /// One for each number of units.
+    /// The measured limits for each number of units.
     pub(crate) machines: Vec<Machine>,
     pub(crate) rows: Vec<Row>,
 }
 
-/// Columns of the tables of stages, after the stage's name.
+/// Columns of the stage tables, after the stage's name.
 const COLUMNS: [&str; 10] = [
     "flop/byte",
     "Gflop/s",
@@ -109,7 +109,7 @@ fn stage_table(rows: &[&Row]) -> Table {
     table
 }
 
-/// Returns the system's name of the processor.
+/// Returns the name of the processor as reported by the system.
 pub(crate) fn processor() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));

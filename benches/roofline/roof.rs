@@ -1,9 +1,9 @@
-//! Upper bound of a stage's performance on a machine, and how near the stage comes (Williams, Waterman and
+//! Upper bound on a stage's performance on a machine, and how close the stage comes to it (Williams, Waterman and
 //! Patterson, "Roofline: an insightful visual performance model", Communications of the ACM 52, 2009).
 //!
-//! A stage cannot take less time than its operations take at the processor's peak, its least bytes at the bandwidth
-//! of the level of memory that has room for all the program goes through from one pass to the next, or its gathered
-//! numbers at the rate of the level that has room for them. The largest of the three is the bound.
+//! A stage cannot take less time than its operations need at the processor's peak rate, than its minimum traffic needs
+//! at the bandwidth of the memory level that can hold all data touched between two passes, or than its gathers need at
+//! the gather rate of the memory level that can hold the gathered array. The largest of these three times is the bound.
 
 use serde::Serialize;
 
@@ -15,17 +15,17 @@ use crate::stages::Measured;
 pub(crate) struct Row {
     #[serde(flatten)]
     pub(crate) measured: Measured,
-    /// Time of the fastest pass.
+    /// Time of the fastest pass in seconds.
     pub(crate) seconds: f64,
-    /// Operations per byte.
+    /// Arithmetic intensity in operations per byte.
     pub(crate) intensity: f64,
-    /// Operations per second.
+    /// Operation rate per second.
     pub(crate) operations_per_s: f64,
-    /// Least bytes per second.
+    /// Minimum traffic of a pass divided by its time, in bytes per second.
     pub(crate) bytes_per_s: f64,
-    /// The limit that bounds it.
+    /// Name of the limit that bounds the stage.
     pub(crate) bound: String,
-    /// The least time of a pass, divided by the time that it takes.
+    /// The minimum time of a pass divided by the measured time.
     pub(crate) fraction: f64,
 }
 
@@ -33,7 +33,7 @@ impl Row {
     pub(crate) fn new(machine: &Machine, measured: Measured) -> Self {
         let (work, seconds) = (measured.work, measured.seconds());
         let level = machine.level_of(measured.resident);
-        // Every core reads all of the array that numbers are gathered from.
+        // Every core reads the whole array that numbers are gathered from.
         let gathered = machine.level_of(measured.gathered * machine.units as f64);
         let bounds = [
             ("peak".to_owned(), work.operations / machine.peak),

@@ -1,16 +1,16 @@
-//! Accuracy and speed of simulations: one program is really run, on two CPU units and two emulated devices of half
-//! the speed, and simulated on a machine file that describes those.
+//! Accuracy and speed of simulations. One program is run for real on two CPU units and two emulated devices of half the
+//! speed, and simulated with a machine file that describes these units.
 //!
-//! `cargo bench --bench simulation` prints both times of each repetition. The simulated machine's task times are
-//! calibrated with those of the real run, which a busy machine makes longer than requested. Everything else has to
-//! agree: which unit gets which task when, and the copies. With `--check` it fails if not even the best repetition
-//! agrees to 10 %.
+//! `cargo bench --bench simulation` prints both times of each repetition. The task times of the simulated machine are
+//! calibrated with the real run, because on a busy machine tasks take longer than requested. Everything else has to
+//! agree: which unit runs which task at what time, and the copies. With `--check`, the bench fails if not even the best
+//! repetition agrees to within 10 %.
 //!
-//! With `--speed` it measures how fast simulations are instead: tasks and events per second under several
-//! schedulers, the time of a distribution's decision for 10 000 indices and 72 units, and the cost of a task in a
-//! policy that has 100 000 ready ones. The events of a task are its submission, its begin and its end, those of a
-//! copy its order and its arrival. The best of the repetitions counts in each row; `--only` selects rows. The goal
-//! is a million events per second on one core.
+//! With `--speed`, it instead measures how fast simulations are: tasks and events per second under several schedulers,
+//! the time that a distribution needs to decide for 10 000 indices and 72 units, and the cost of a task in a policy
+//! that has 100 000 ready tasks. A task has three events (submission, start and end), a copy has two (request and
+//! arrival). The best repetition counts in each row; `--only` selects rows. The goal is a million events per second on
+//! one core.
 
 #[path = "../../tests/common/emulated.rs"]
 mod emulated;
@@ -38,10 +38,10 @@ const ALLOWED: f64 = 0.1;
 /// Compares a simulated run with a real one
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Number of runs of both
+    /// Number of real runs and of simulated runs
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
-    /// Fail if no repetition agrees to 10 %
+    /// Fail if no repetition agrees to within 10 %
     #[arg(long)]
     check: bool,
     /// Measure the speed of simulations and decisions
@@ -55,8 +55,8 @@ struct Arguments {
     bench: bool,
 }
 
-/// Runs chains of tasks that sleep for a known time, on twelve data objects. Returns the wall-clock time, and the
-/// milliseconds that the tasks on CPU units and those on devices were to sleep in total.
+/// Runs chains of tasks that sleep for a known time, on twelve data objects. Returns the wall-clock time, and the total
+/// time in milliseconds that the tasks on CPU units and the tasks on devices were supposed to sleep.
 fn sleepers(rt: &Runtime) -> Result<(Duration, [u64; 2]), Box<dyn std::error::Error>> {
     let asked: Arc<[AtomicU64; 2]> = Arc::default();
     let data: Vec<Data<u8>> = (0..12).map(|_| rt.zeros(2_000_000)).collect();
@@ -75,7 +75,7 @@ fn sleepers(rt: &Runtime) -> Result<(Duration, [u64; 2]), Box<dyn std::error::Er
     Ok((start.elapsed(), [0, 1].map(|kind| asked[kind].load(Ordering::Relaxed))))
 }
 
-/// Returns the real and the simulated time.
+/// Runs both, and returns the real and the simulated time.
 fn both() -> Result<[Duration; 2], Box<dyn std::error::Error>> {
     let device = EmulatedDevice::new().capacity_bytes(100_000_000).speed(0.5);
     let device = device.copy_delay(Duration::from_micros(500), 2e9);
@@ -120,7 +120,7 @@ fn per_second(scheduler: &str) -> Result<[f64; 2], Box<dyn std::error::Error>> {
     Ok([tasks, 3.0 * tasks + 2.0 * copies as f64].map(|count| count / seconds))
 }
 
-/// Returns the longest decision of a distribution until it is steady, over zones of unequal size.
+/// Returns the time of the longest decision that a distribution makes before it settles, for zones of unequal sizes.
 fn longest_decision(mut distribution: impl Distribution) -> Duration {
     const INDICES: usize = 10_000;
     let team = Team { cpus: 64, devices: 8 };
@@ -144,7 +144,7 @@ fn longest_decision(mut distribution: impl Distribution) -> Duration {
     longest
 }
 
-/// Returns the time of a policy for a task, from its submission to its end, while 100 000 others are ready.
+/// Returns the time that a policy spends on a task, from submission to end, while 100 000 other tasks are ready.
 fn cost_per_task(policy: &mut dyn Policy) -> Duration {
     const READY: u64 = 100_000;
     const MEASURED: u64 = 100_000;
@@ -186,7 +186,7 @@ fn cost_per_task(policy: &mut dyn Policy) -> Duration {
     for id in 0..READY {
         arrive(policy, id);
         if id < 1000 {
-            ends(policy, id); // so that times are known
+            ends(policy, id); // so that the policy knows the times of tasks
         }
     }
     let start = Instant::now();

@@ -3,7 +3,7 @@
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, Axis, s};
 
-/// Larger blocks are halved recursively, which leaves most of the work to matrix products.
+/// Blocks that are larger than this are halved recursively, so that most of the work is done by matrix products.
 const SMALL: usize = 32;
 
 /// Replaces the lower half of `a` by its Cholesky factor.
@@ -46,7 +46,7 @@ pub(crate) fn gemm(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>, c: &mut Array
     general_mat_mul(-1.0, &a, &b.t(), 1.0, c);
 }
 
-/// Returns the dot product of two rows, which are contiguous.
+/// Returns the dot product of two rows, which must be contiguous.
 fn dot(a: Option<&[f64]>, b: Option<&[f64]>) -> f64 {
     a.into_iter().flatten().zip(b.into_iter().flatten()).map(|(a, b)| a * b).sum()
 }

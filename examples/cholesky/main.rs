@@ -1,8 +1,8 @@
 //! A tiled Cholesky factorization: A = L Lᵀ, right-looking, in place in the lower half of A.
 //!
 //! Each step factors a diagonal tile, solves for the tiles below it, and subtracts their products from the tiles
-//! further right. The program never says which tiles of later steps can already be worked on: that follows from the
-//! tiles that each task declares.
+//! further right. The program never says which tiles of later steps can already be processed, because that follows from
+//! the tiles that each task declares.
 //!
 //! With `--nested`, the same factorization recurses on halves ([`nested`]).
 
@@ -21,8 +21,8 @@ use nalgebra::DMatrix;
 use ndarray::{Array2, Axis, s};
 use thalweg::prelude::*;
 
-/// Largest size compared element by element with another library's factor. Larger ones are checked by a product
-/// with a vector.
+/// Largest matrix size whose factor is compared element by element with that of another library. Larger matrices are
+/// checked by a product with a vector.
 const COMPARED: usize = 1024;
 
 /// Cholesky factorization in tiles
@@ -108,12 +108,12 @@ fn factor_serially(a: &mut Array2<f64>, tile: usize) {
     }
 }
 
-/// Returns a symmetric matrix, positive definite because its diagonal outweighs the rest.
+/// Returns a symmetric matrix that is positive definite because it is diagonally dominant.
 fn matrix(n: usize) -> Array2<f64> {
     Array2::from_shape_fn((n, n), |(i, j)| if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 })
 }
 
-/// Checks whether the lower half of `l` is the factor.
+/// Checks whether the lower half of `l` is the Cholesky factor.
 fn judge(elapsed: Duration, l: &Array2<f64>) -> Outcome {
     let n = l.nrows();
     let lower = Array2::from_shape_fn((n, n), |(i, j)| if j <= i { l[[i, j]] } else { 0.0 });

@@ -1,10 +1,10 @@
 //! The factorization as a recursion on halves of the matrix: factor the upper left, solve for the lower left,
 //! subtract its square from the lower right, and factor that.
 //!
-//! Each of these steps is a task that holds its blocks *weakly*: it waits for no other task, and only declares
-//! where its children will work. The children halve their blocks in turn until single tiles are left. No level
-//! waits for another: a tile's task waits only for the tasks of the tiles that it uses, however far away they are
-//! in the recursion.
+//! Each of these steps is a task that holds its blocks *weakly*, which means that it waits for no other task and only
+//! declares where its children will work. The children halve their blocks in turn until single tiles are left. No level
+//! waits for another: a tile's task waits only for the tasks of the tiles that it uses, however far away they are in
+//! the recursion.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub(crate) fn factor(rt: &Runtime, a: &Data<f64, Ix2>, tile: usize) -> Result<()
     rt.task("factor", a.weak_inout()).host(move |at, ()| blocked.factor(at, tiles)).submit().map(drop)
 }
 
-/// The matrix; its blocks are given as ranges of tiles.
+/// The matrix, whose blocks are given as ranges of tiles.
 #[derive(Clone)]
 struct Blocked {
     a: Data<f64, Ix2>,

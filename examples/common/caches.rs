@@ -1,4 +1,4 @@
-//! The caches of a core, as Linux reports them. Without a report the list is empty.
+//! The caches of a core as reported by Linux. On systems without this report, the list is empty.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use std::fs;
 pub(crate) struct Cache {
     pub(crate) level: usize,
     pub(crate) bytes: usize,
-    /// Number of cores that share it.
+    /// Number of cores that share the cache.
     pub(crate) cores: usize,
 }
 
@@ -18,7 +18,8 @@ pub(crate) fn data_caches() -> Vec<Cache> {
     caches
 }
 
-/// Reads the cache with this index; the inner `None` is a cache that holds only instructions.
+/// Reads the cache with this index. Returns `None` if there is no such cache, and `Some(None)` for an instruction
+/// cache.
 fn read(number: usize) -> Option<Option<Cache>> {
     let file = |name| fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{number}/{name}")).ok();
     let kind = file("type")?;

@@ -13,7 +13,7 @@ use clap::Args;
 use clap::builder::TypedValueParser;
 use thalweg::{Builder, Runtime, SimulatedMachine};
 
-/// The result of a program, which fails with a rejected task, a failed task, or an error outside the runtime.
+/// The result of a program. The error is a rejected task, a failed task, or an error outside of the runtime.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Flags common to all programs.
@@ -39,14 +39,14 @@ pub(crate) struct Machine {
 
 /// The outcome of a run.
 pub(crate) struct Outcome {
-    /// Time of the measured part.
+    /// Elapsed time of the measured part.
     pub(crate) elapsed: Duration,
-    /// Whether the result is correct, if it was checked.
+    /// Whether the result is correct; `None` if it was not checked.
     pub(crate) verified: Option<bool>,
 }
 
 impl Outcome {
-    /// Prints time and verdict.
+    /// Prints the time and the verdict, and returns the exit status.
     pub(crate) fn conclude(&self) -> ExitCode {
         println!("time {:.3} s", self.elapsed.as_secs_f64());
         match self.verified {
@@ -68,7 +68,7 @@ impl Machine {
         self.run_with(|builder| builder, program)
     }
 
-    /// Does the same as [`run`](Self::run), after `describe` has configured the runtime further.
+    /// Like [`run`](Self::run), but calls `describe` to configure the runtime further.
     pub(crate) fn run_with(
         &self,
         describe: impl FnOnce(Builder) -> Builder,
@@ -88,7 +88,7 @@ impl Machine {
         let outcome = program(&rt);
         print!("{}", rt.statistics());
         match outcome {
-            // Nothing was computed in a simulation, so there is nothing to compare.
+            // A simulation computes nothing, so there is no result to compare.
             Ok(outcome) if rt.is_simulated() => Outcome { verified: None, ..outcome }.conclude(),
             Ok(outcome) => outcome.conclude(),
             Err(error) => {

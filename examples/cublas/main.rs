@@ -1,5 +1,5 @@
 //! A matrix product by cuBLAS, with an alternative body for CPU cores. The program chooses its own bindings of the
-//! library; the runtime gives it a stream and addresses. Each stream keeps a handle.
+//! library; the runtime provides a stream and addresses. There is one cuBLAS handle per stream.
 //!
 //! Without CUDA or cuBLAS, the cores do the work.
 
@@ -13,13 +13,14 @@ use thalweg::prelude::*;
 /// A cuBLAS handle, which enqueues on one stream.
 struct Blas(sys::cublasHandle_t);
 
-// SAFETY: a handle may move between threads, and only one thread uses it at a time.
+// SAFETY: cuBLAS allows a handle to move between threads, and the runtime lets only one thread use it at a time.
 unsafe impl Send for Blas {}
 
 impl Blas {
     fn new(stream: *mut c_void) -> Result<Self, result::CublasError> {
         let blas = Self(result::create_handle()?);
-        // SAFETY: the handle was just created, and the runtime keeps the stream for longer than the handle.
+        // SAFETY: the handle was just created, so it is valid, and the runtime keeps the stream alive for longer than
+        // the handle.
         unsafe { result::set_stream(blas.0, stream.cast()) }?;
         Ok(blas)
     }
@@ -27,7 +28,7 @@ impl Blas {
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        // SAFETY: this value owns the handle, and destroys it once.
+        // SAFETY: this value owns the handle, so the handle is destroyed exactly once.
         let _ = unsafe { result::destroy_handle(self.0) };
     }
 }
@@ -36,7 +37,7 @@ const N: usize = 96;
 const TILE: usize = 32;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // SAFETY: this only looks for the library, and calls nothing in it.
+    // SAFETY: this only tries to load the library and calls none of its functions.
     let has_blas = unsafe { sys::is_culib_present() };
     let units = if has_blas { "1:CPU:1,1:CUDA:1" } else { "1:CPU:1" };
     let rt = match Runtime::builder().compute_units(units).build() {
@@ -61,7 +62,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     let (a, b, c) = (cx.ptr(&a), cx.ptr(&b), cx.ptr_mut(&mut c));
                     let blas = cx.keep(Blas::new)?;
                     let (one, none) = (1.0, sys::cublasOperation_t::CUBLAS_OP_N);
-                    // SAFETY: extents and strides are those of the task's regions.
+                    // SAFETY: the extents and strides are those of the task's regions, so cuBLAS accesses only these
+                    // regions.
                     unsafe {
                         result::dgemm(
                             blas.0, none, none, n as i32, m as i32, k as i32, &one, b, leading[0], a, leading[1], &one,

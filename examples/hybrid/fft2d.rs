@@ -1,10 +1,10 @@
-//! A two-dimensional Fourier transform divided between CPU and devices: all rows, a transpose, all rows, a
-//! transpose.
+//! A two-dimensional Fourier transform divided between the CPU and devices. It transforms all rows, transposes,
+//! transforms all rows again, and transposes back.
 //!
-//! Farrelly et al. 2024, figures 8 to 10. The transforms of rows are tasks at the indices of an iteration space, so
-//! the scheduler decides which unit gets which rows; transposes run on the CPU if there is a CPU unit. The
-//! transform is scaled so that it preserves the sum of squares: four of them are the identity, and a single one can
-//! be compared with the definition.
+//! Farrelly et al. 2024, figures 8 to 10. The row transforms are tasks at the indices of an iteration space, so the
+//! scheduler decides which unit gets which rows. Transposes run on the CPU if there is a CPU unit. The transform is
+//! scaled so that it preserves the sum of squares. Four transforms are therefore the identity, and a single transform
+//! can be compared with the definition.
 //!
 //! ```text
 //! cargo run --release --example fft2d -- --size 1024 --units 1:CPU:1,1:EMU:1 --scheduler fpm
@@ -78,7 +78,7 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
             let (own, transposed) = (from.rows(rows), to.rows(rows));
             for (block, rows) in sizes.iter().enumerate() {
                 let fft = fft.clone();
-                // Billions of operations: 5 n log n for each row.
+                // The cost in billions of operations, with 5 n log n operations per row.
                 let cost = 5e-9 * (*rows * n) as f64 * f64::from(n.ilog2());
                 rt.task("fft rows", own.part(block).inout())
                     .cost(cost)
@@ -104,14 +104,14 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
     })?;
     if let Some(first) = first {
         let last = rt.take(x)?;
-        // After 4, 8, ... transforms the result is the signal again.
+        // After 4, 8, ... transforms, the result is the original signal.
         let whole = !steps.is_multiple_of(4) || is_near(last.iter().zip(&signal(n)).map(|(a, b)| a - b), n);
         done.verified = Some(is_transform(&first) && whole);
     }
     Ok(done)
 }
 
-/// The same by RustFFT and loops alone, with the rows divided among the given number of cores.
+/// Reference version that uses only RustFFT and plain loops, with the rows divided among the given number of cores.
 fn transform_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     let (mut x, mut y) = (signal(n), Array2::zeros((n, 2 * n)));
     let fft = FftPlanner::new().plan_fft_forward(n);
@@ -133,7 +133,7 @@ fn transform_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     Ok(done)
 }
 
-/// Transforms rows by RustFFT, divided among the unit's cores.
+/// Transforms rows with RustFFT, divided among the unit's cores.
 fn fft_rows(context: &Context, fft: &Arc<dyn Fft<f64>>, x: &mut ArrayViewMut2<'_, f64>) {
     fft_rows_on(context.inner_cores(), fft, x);
 }
@@ -169,10 +169,10 @@ fn transpose(x: &ArrayView2<'_, f64>, y: &mut ArrayViewMut2<'_, f64>) {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: the threads of a group write only the group's row, and between two barriers each writes only its own
-// numbers.
+// SAFETY: the threads of a group write only the group's row, so groups do not conflict. Between two barriers, each
+// thread writes only its own numbers, so threads do not race.
 const FFT: Program = unsafe { Program::new("fft.cl", include_str!("../../kernels/fft.cl")) };
-/// The rows; their number, the complex numbers in each, and the base-2 logarithm of the latter.
+/// Arguments: the rows, the number of rows, the number of complex numbers per row, and its base-2 logarithm.
 static FFT_ROWS: Kernel<(Write<f64>, i32, i32, i32)> = Kernel::new(&FFT, "fft_rows");
 
 /// Runs [`fft_rows`] on an accelerator.
@@ -182,7 +182,7 @@ fn launch_fft_rows(k: &mut Launcher<'_>, x: &mut DeviceViewMut<'_, f64>) -> std:
     k.launch(&FFT_ROWS, 256 * rows, (x, rows as i32, n as i32, n.ilog2() as i32))
 }
 
-/// Checks some numbers against the definition, and the sum of squares against the signal's.
+/// Checks some numbers against the definition, and the sum of squares against that of the signal.
 fn is_transform(found: &Array2<f64>) -> bool {
     let n = found.nrows();
     let signal = signal(n);

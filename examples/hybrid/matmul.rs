@@ -1,5 +1,5 @@
-//! A dense matrix product divided between CPU and devices: C = A B, with the rows of A and C divided, and B shared
-//! by all.
+//! A dense matrix product C = A B divided between the CPU and devices. The rows of A and C are divided; all units share
+//! B.
 //!
 //! Farrelly et al. 2024, figures 1 and 5 to 7. Each block of rows is a task at an index of an iteration space, so
 //! the scheduler decides which unit gets which rows, and learns from step to step: `--scheduler fpm` lets the last
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     hybrid.run("matmul", size, &tasks, &|n, cores, steps| multiply_alone(n, cores, steps))
 }
 
-/// Returns an element of A and B: a whole number, so that sums are exact in any order.
+/// Returns an element of A and B. All elements are integers, so sums are exact in any order.
 fn element(i: usize, j: usize) -> f64 {
     ((i * 31 + j * 17) % 19) as f64 - 9.0
 }
@@ -65,7 +65,7 @@ fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done>
     let mut done = each_step(rt, steps, |_| {
         space.begin();
         for (block, rows) in sizes.iter().enumerate() {
-            // Billions of operations, as the machine file counts them.
+            // The cost in billions of operations, the unit that the machine file uses.
             let cost = 2e-9 * *rows as f64 * (n * n) as f64;
             rt.task("multiply rows", (parts.part(block).input(), b.input(), products.part(block).output()))
                 .cost(cost)
@@ -83,7 +83,7 @@ fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done>
     Ok(done)
 }
 
-/// Multiplies by gemm alone, which divides the work among its threads.
+/// Reference version that uses only gemm, which divides the work among its threads.
 fn multiply_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     let a = Array2::from_shape_fn((n, n), |(i, j)| element(i, j));
     let (b, mut c) = (a.clone(), Array2::zeros((n, n)));
@@ -93,7 +93,7 @@ fn multiply_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     Ok(done)
 }
 
-/// Computes C <- A B by gemm, on the given number of cores of the current rayon pool.
+/// Computes C <- A B with gemm, on the given number of cores of the current rayon pool.
 #[allow(unsafe_code)]
 fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>, threads: Parallelism) {
     let ((m, k), n) = (a.dim(), b.ncols());
@@ -101,7 +101,8 @@ fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMu
     let [a_strides, b_strides, c_strides] =
         [a.strides(), b.strides(), c.strides()].map(|strides| (strides[1], strides[0]));
     let (c_at, a_at, b_at) = (c.as_mut_ptr(), a.as_ptr(), b.as_ptr());
-    // SAFETY: pointers, extents and strides are those of whole views, and C is borrowed exclusively.
+    // SAFETY: the pointers, extents and strides are those of whole views, so all accesses are in bounds, and C is
+    // borrowed exclusively.
     unsafe {
         gemm::gemm(
             m,
@@ -128,9 +129,10 @@ fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMu
 }
 
 #[allow(unsafe_code)]
-// SAFETY: each thread of the kernel writes only its own element, and reads only those that the signature declares.
+// SAFETY: each thread of the kernel writes only its own element and reads only elements that the signature declares, so
+// threads neither race nor leave the regions.
 const MATMUL: Program = unsafe { Program::new("matmul.cl", include_str!("../../kernels/matmul.cl")) };
-/// A, B, C; rows of A and C, columns of A, columns of B and C.
+/// Arguments: A, B, C; rows of A and C, columns of A, columns of B and C.
 static MULTIPLY_ROWS: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32, i32, i32)> = Kernel::new(&MATMUL, "multiply_rows");
 
 /// Runs [`multiply_rows`] on an accelerator.

@@ -1,5 +1,5 @@
-//! Messages that tokio reads from sockets, asynchronously, into regions that tasks have lent out, and that ordinary
-//! tasks reduce as they arrive. While all senders are silent, no core is busy.
+//! Asynchronous input: tokio reads messages from sockets directly into regions that tasks have lent out, and ordinary
+//! tasks reduce the messages as they arrive. While all senders are silent, no core is busy.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -83,7 +83,7 @@ fn run(flags: &Flags, rt: &Runtime) -> common::Result<Outcome> {
         sums
     } else {
         let sums = rt.zeros::<f64, _>(senders);
-        // Two buffers per sender: one is filled while the other is processed.
+        // Each sender has two buffers, so that one is filled while the other is processed.
         let buffers: Vec<_> = (0..senders).map(|_| [(); 2].map(|()| rt.zeros::<f64, _>(size))).collect();
         let streams: Vec<_> = streams.into_iter().map(|s| std::sync::Arc::new(tokio::sync::Mutex::new(s))).collect();
         let order: Vec<_> = (0..senders).map(|_| rt.scalar(0u8)).collect(); // orders the messages of a sender
@@ -92,7 +92,7 @@ fn run(flags: &Flags, rt: &Runtime) -> common::Result<Outcome> {
             let (stream, handle) = (streams[sender].clone(), network.handle().clone());
             rt.task("receive", (order[sender].inout(), buffer.output()))
                 .host_async(move |_, (_turn, mut samples)| async move {
-                    // Sockets need tokio's reactor; its task fills the buffer and wakes this future.
+                    // Sockets need tokio's reactor, so a tokio task fills the buffer and wakes this future.
                     handle.spawn(async move { receive(&mut *stream.lock().await, &mut samples).await }).await?
                 })
                 .submit()?;

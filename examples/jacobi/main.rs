@@ -1,14 +1,14 @@
 //! Laplace's equation on a square by Jacobi's method, as tasks on two-dimensional blocks.
 //!
-//! The iteration of Ozen et al. 2014 (`u` from `u_old`, a reduction for the error, until it is small enough)
-//! without its barriers. One task relaxes one block: it reads the block and a halo of one cell from one array, and
-//! writes the block in the other. Only every hundredth sweep measures the change, and the program reads that number
-//! one hundred sweeps later, so the units never wait for the program.
+//! This is the iteration of Ozen et al. 2014 (compute `u` from `u_old`, reduce the error, repeat until it is small
+//! enough) without the barriers. Each task relaxes one block: it reads the block and a halo of one cell from one array
+//! and writes the block in the other array. Only every hundredth sweep measures the change, and the program reads the
+//! result one hundred sweeps later, so the units never wait for the program.
 //!
-//! A grid that fits into no cache is read from memory once per sweep, at the speed of the memory (`reach.rs`). With
-//! `--sweeps-per-task`, a task does several sweeps over its block, each one row later than the previous one, while
-//! these rows are in the cache. Its halo is then as many cells wide as it does sweeps, and the task computes some
-//! of these cells redundantly with its neighbours. The result is bit-identical.
+//! A grid that does not fit into any cache is read from memory once per sweep, so memory bandwidth limits the speed
+//! (`reach.rs`). With `--sweeps-per-task`, a task does several sweeps over its block. Each sweep follows one row behind
+//! the previous sweep, while these rows are still in the cache. The halo is then as many cells wide as the task does
+//! sweeps, and neighbouring tasks compute some of these cells redundantly. The result is bit-identical.
 //!
 //! The solution is known: u = x³y − xy³ is harmonic, and because its fourth derivatives ∂⁴u/∂x⁴ and ∂⁴u/∂y⁴ vanish,
 //! the five-point formula has no discretization error. Only the error of the iteration remains, which the discrete
@@ -40,10 +40,10 @@ use thalweg::prelude::*;
 /// Default number of sweeps in a simulation, where nothing is measured, so nothing converges.
 const SIMULATED_SWEEPS: usize = 1000;
 
-/// Sweeps from one measurement of the change to the next.
+/// Number of sweeps from one measurement of the change to the next.
 const CHECK_EVERY: usize = 100;
 
-/// Number of these sweeps that are recorded: even, so that both arrays are back in their roles afterwards.
+/// Number of these sweeps that are recorded. It is even, so that both arrays have their original roles afterwards.
 const RECORDED_SWEEPS: usize = CHECK_EVERY - 2;
 
 /// Laplace's equation on a square by Jacobi's method
@@ -161,12 +161,12 @@ fn blocks(u: &Data<f64, Ix2>, side: usize) -> Partition<'_, f64, Ix2> {
     u.block((inside.clone(), inside)).tiles([side, side])
 }
 
-/// Returns where a sweep finds its two arrays.
+/// Returns where the two arrays are when a sweep reads them: in a cache or in memory.
 fn reach(u: &Data<f64, Ix2>) -> Reach {
     Reach::of(2 * u.len() * size_of::<f64>())
 }
 
-/// Submits a sweep, one task per block: `new` from `old`.
+/// Submits a sweep that computes `new` from `old`, with one task per block.
 fn submit_sweep(rt: &Runtime, side: usize, old: &Data<f64, Ix2>, new: &Data<f64, Ix2>) -> Result<(), SubmitError> {
     let reach = reach(old);
     rt.for_each("relax", (blocks(old, side).grow(1).input(), blocks(new, side).output()))
@@ -194,7 +194,7 @@ fn submit_sweeps(
     Ok(())
 }
 
-/// Records [`RECORDED_SWEEPS`] sweeps, to be submitted by one call.
+/// Records [`RECORDED_SWEEPS`] sweeps, which can then be submitted with a single call.
 fn record_sweeps(
     rt: &Runtime,
     side: usize,
@@ -215,7 +215,7 @@ fn record_sweeps(
     })
 }
 
-/// Submits a sweep that also reduces the largest change of any point into `change`.
+/// Submits a sweep that also reduces the largest change over all points into `change`.
 fn submit_measured_sweep(
     rt: &Runtime,
     side: usize,
@@ -236,13 +236,13 @@ fn submit_measured_sweep(
 }
 
 #[allow(unsafe_code)]
-// SAFETY: each thread writes only its own point and reads only those around it, if by `rows` and `columns` it has a
-// point.
+// SAFETY: a thread does nothing unless `rows` and `columns` say that it has a point. It then writes only this point and
+// reads only the points around it, so all accesses are in bounds.
 const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
-/// Old, new; rows, columns; row strides of both.
+/// Arguments: old, new; rows, columns; the row strides of both arrays.
 type Relax = (Read<f64>, Write<f64>, i32, i32, i64, i64);
-/// The same, with the change after the arrays.
+/// Like [`Relax`], with the change as an additional argument after the arrays.
 type RelaxAndMeasure = (Read<f64>, Write<f64>, Write<f64>, i32, i32, i64, i64);
 
 static RELAX: Kernel<Relax> = Kernel::new(&JACOBI, "relax");
@@ -258,7 +258,7 @@ fn launch_relax(
     k.launch(&RELAX, threads, (old, new, rows, columns, old_stride, new_stride))
 }
 
-/// Runs [`relax`] on an accelerator, and raises `change` to [`largest_change`] if that is larger.
+/// Runs [`relax`] on an accelerator, and raises `change` to the value of [`largest_change`] if this value is larger.
 fn launch_relax_and_measure(
     k: &mut Launcher<'_>,
     old: &DeviceView<'_, f64>,
@@ -269,16 +269,16 @@ fn launch_relax_and_measure(
     k.launch(&RELAX_AND_MEASURE, threads, (old, new, change, rows, columns, old_stride, new_stride))
 }
 
-/// Returns threads, rows, columns, and the row strides of both arrays.
+/// Returns the number of threads, the rows and columns, and the row strides of both arrays.
 fn geometry(old: &DeviceView<'_, f64>, new: &DeviceViewMut<'_, f64>) -> ([usize; 2], i32, i32, i64, i64) {
     let [rows, columns, ..] = new.extents();
     ([columns, rows], rows as i32, columns as i32, old.strides()[0] as i64, new.strides()[0] as i64)
 }
 
-/// The square −1 ≤ x, y ≤ 1 with its boundary, in equal steps.
+/// A uniform grid on the square −1 ≤ x, y ≤ 1, including the boundary.
 #[derive(Clone, Copy)]
 struct Grid {
-    /// Points along a side, including the boundary.
+    /// Number of points along each side, including the boundary.
     points: usize,
 }
 
@@ -351,7 +351,8 @@ mod tests {
 
     #[test]
     fn memory_sweep_matches_cache_sweep_bitwise() {
-        // Rows that begin and end inside a cache line, rows shorter than one, many rows, and none.
+        // The sizes include rows that begin and end inside a cache line, rows shorter than a cache line, many rows, and
+        // none.
         for (rows, columns) in [(5, 100), (3, 5), (1, 1), (40, 8), (7, 67), (0, 3), (3, 0), (2, 2500)] {
             let old = Array2::from_shape_fn((rows + 2, columns + 2), |(i, j)| ((i * 31 + j * 17) as f64).sin());
             let mut near = Array2::from_elem((rows + 2, columns + 2), 7.0);
@@ -386,7 +387,7 @@ mod tests {
     fn several_sweeps_per_task_are_bit_identical() {
         let flags = ["--size", "40", "--tolerance", "1e-9"];
         let first = solved("2:CPU:1", &flags);
-        // Blocks that end next to the boundary, blocks smaller than their halo, and a single block.
+        // The sizes include blocks that end next to the boundary, blocks smaller than their halo, and a single block.
         for (block, sweeps) in [("16", "2"), ("13", "7"), ("39", "5"), ("3", "6"), ("40", "99"), ("128", "1000")] {
             for units in ["2:CPU:1", "1:CPU:1,2:EMU:1"] {
                 let other = solved(units, &[&flags[..], &["--block", block, "--sweeps-per-task", sweeps]].concat());
@@ -398,7 +399,7 @@ mod tests {
 
     #[test]
     fn accelerators_are_bit_identical() {
-        // One block first, so that kernels are compiled one after the other.
+        // Begin with a single block, so that kernels are compiled one after the other.
         for block in ["40", "16"] {
             let flags = ["--size", "40", "--block", block, "--tolerance", "1e-9"];
             let first = solved("2:CPU:1", &flags);

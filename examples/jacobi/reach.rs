@@ -1,12 +1,13 @@
 //! Working-set size of a sweep, and how out-of-cache sweeps use prefetching and streaming stores.
 //!
-//! In the short rows of a block, the hardware prefetcher runs only a line or two ahead, and it stops at the end of
-//! a page. An ordinary store first reads the line that it writes to, and that line then takes cache space from rows
-//! that will be read again. So a sweep over arrays in memory prefetches the rows of its block in time, and uses
-//! streaming stores, which bypass the caches. For arrays in a cache, both would cost more than they gain.
+//! In the short rows of a block, the hardware prefetcher runs only a line or two ahead, and it stops at page
+//! boundaries. An ordinary store first reads the line that it writes to, and this line then takes cache space from rows
+//! that will be read again. A sweep over arrays in memory therefore prefetches the rows of its block early enough and
+//! uses streaming stores, which bypass the caches. For arrays in a cache, both techniques would cost more than they
+//! gain.
 //!
-//! Neither changes the result. Invariant: streaming stores are ordered before [`Past::during`] returns, so that any
-//! thread that is notified of the end of a task sees what the task stored.
+//! Neither technique changes the result. Invariant: streaming stores are ordered before [`Past::during`] returns, so
+//! that any thread that is notified of the end of a task sees what the task stored.
 
 use std::marker::PhantomData;
 use std::slice;
@@ -28,12 +29,12 @@ const USUAL: usize = 32 << 20;
 pub(crate) enum Reach {
     /// In a cache, since the previous sweep.
     Cache,
-    /// In memory: they are too large for any cache.
+    /// In memory, because the arrays are too large for any cache.
     Memory,
 }
 
 impl Reach {
-    /// Returns the reach of arrays of `bytes` in total. Half of the largest cache is left for everything else.
+    /// Returns the reach of arrays with a total size of `bytes`. Half of the largest cache is left for everything else.
     pub(crate) fn of(bytes: usize) -> Self {
         static LARGEST: OnceLock<usize> = OnceLock::new();
         let largest = LARGEST.get_or_init(|| data_caches().iter().map(|cache| cache.bytes).max().unwrap_or(USUAL));
@@ -48,13 +49,14 @@ pub(crate) enum Near {
     Second,
 }
 
-/// Prefetches the line where element `at` of a row is, or would be, into a cache: a hint without any other effect.
+/// Prefetches the cache line where element `at` of a row is, or would be if the row were longer. This is only a hint
+/// and has no other effect.
 #[inline(always)]
 #[allow(unsafe_code)]
 pub(crate) fn ask(row: &[f64], at: usize, to: Near) {
     let address = row.as_ptr().wrapping_add(at);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint, which reads nothing and cannot fault, whatever the address.
+    // SAFETY: a prefetch is only a hint, which reads nothing and cannot fault, so any address is allowed.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
         match to {
@@ -74,7 +76,7 @@ impl<'r> Past<'r> {
     /// panic.
     #[inline(always)]
     pub(crate) fn during(store: impl FnOnce(&Self)) {
-        // A guard handed to the caller could be forgotten, so it stays here.
+        // The guard stays in this function, because a caller could leak it with `mem::forget`.
         let past = Self(PhantomData);
         store(&past);
     }
@@ -127,9 +129,9 @@ impl<S: Simd> PastVectors<'_, S> {
             let to: &mut [f64] = cast_slice_mut(slice::from_mut(place));
             for lane in (0..S::F64_LANES).step_by(2) {
                 let [first, second] = [from[lane], from[lane + 1]];
-                // SAFETY: SSE2 is part of x86-64. The target is two numbers out of an even number of lanes, at a
-                // multiple of sixteen bytes, since the first vector begins at a cache line. They are borrowed until
-                // `Past::during` returns, which orders the stores.
+                // SAFETY: SSE2 is part of x86-64. The target is a pair of numbers inside a vector with an even number
+                // of lanes. Its address is a multiple of sixteen bytes, because the first vector begins at a cache
+                // line. The numbers are borrowed exclusively until `Past::during` returns, which orders the stores.
                 unsafe { _mm_stream_pd(&raw mut to[lane], _mm_set_pd(second, first)) }
             }
             return;

@@ -12,18 +12,18 @@ use super::reach::{Near, Past, Reach, ask};
 /// Why a row can be borrowed as a slice.
 const CONTIGUOUS: &str = "rows are contiguous";
 
-/// Rows of each sweep that [`relax_often`] keeps for the next one.
+/// Number of rows of each sweep that [`relax_often`] keeps for the next sweep.
 const KEPT: usize = 3;
 
-/// Prefetch distance, in numbers, from memory. At some hundred nanoseconds of latency and a few tens of gigabytes
-/// per second, this is more than is in flight.
+/// Prefetch distance from memory, in numbers. With a latency of about a hundred nanoseconds and a bandwidth of a few
+/// tens of gigabytes per second, this is more than the data in flight.
 const AHEAD: usize = 1024;
 
-/// Prefetch distance, in numbers, from a further cache to the first.
+/// Prefetch distance from an outer cache to the first-level cache, in numbers.
 const NEARER: usize = 64;
 
 thread_local! {
-    /// These rows; their memory is kept from one block to the next.
+    /// The kept rows. Their memory is reused from one block to the next.
     static BETWEEN: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
 }
 
@@ -32,16 +32,16 @@ pub(crate) fn relax(old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>,
     Arch::new().dispatch(Sweep { old: old.view(), new: new.view_mut(), reach });
 }
 
-/// Does several sweeps at once, with bit-identical results: a block is read from memory once for all of them. `old`
-/// has a halo of `sweeps` cells around `new`; `before` counts those above and to the left; a halo that is narrower
-/// on a side ends in the boundary there.
+/// Does several sweeps at once with bit-identical results, so that a block is read from memory only once for all of
+/// them. `old` has a halo of `sweeps` cells around `new`; `before` is the number of halo cells above and to the left.
+/// If the halo is narrower on a side, the boundary is there.
 ///
-/// Each sweep runs one row later than the previous one: when a sweep has finished a row, the next sweep has
-/// everything it needs for the row above. So only the last three rows between two sweeps are kept, and they fit
-/// into the caches if rows are not too long.
+/// Each sweep runs one row behind the previous sweep: when a sweep has finished a row, the next sweep has everything it
+/// needs for the row above. Therefore only the last three rows between two sweeps are kept, and they fit into the
+/// caches if rows are not too long.
 ///
-/// Cells further away than the number of sweeps left are no longer needed, so each sweep leaves out the outermost
-/// cells of the previous one. Neighbouring blocks compute some cells of the halo as well.
+/// Cells that are further away than the number of remaining sweeps are no longer needed, so each sweep leaves out the
+/// outermost cells of the previous sweep. Neighbouring blocks compute some halo cells as well.
 pub(crate) fn relax_often(
     old: &ArrayView2<'_, f64>,
     before: [usize; 2],
@@ -51,8 +51,8 @@ pub(crate) fn relax_often(
     Arch::new().dispatch(Sweeps { old: old.view(), before, new: new.view_mut(), sweeps });
 }
 
-/// Returns how many halo cells the `number`-th block of `cells` has before it along an axis: fewer next to the
-/// boundary.
+/// Returns how many halo cells block `number` (of `cells` cells) has before it along an axis. There are fewer next to
+/// the boundary.
 pub(crate) fn before(number: usize, cells: usize, sweeps: usize) -> usize {
     sweeps.min(1 + number * cells)
 }
@@ -136,7 +136,7 @@ impl WithSimd for Sweeps<'_> {
                 let around = cells.start - 1..cells.end + 1;
                 let (earlier, later) = between.split_at_mut(sweep * KEPT * columns);
                 let read = [row - 1, row, row + 1].map(|row| match sweep.checked_sub(1) {
-                    // The boundary stays as it is.
+                    // The boundary is not changed.
                     Some(before) if 0 < row && row < rows - 1 => &earlier[(before * KEPT + row % KEPT) * columns..],
                     _ => contiguous(self.old.row(row)),
                 });
@@ -148,7 +148,7 @@ impl WithSimd for Sweeps<'_> {
                     let new = &mut later[row % KEPT * columns..][around.clone()];
                     let (first, last) = (0, new.len() - 1);
                     relax_row(simd, read, &mut new[1..last]);
-                    // Boundary cells stay, too. Cells of a halo are never read here.
+                    // Boundary cells are not changed either. Halo cells at these positions are never read.
                     for edge in [first, last] {
                         new[edge] = self.old[[row, around.start + edge]];
                     }
@@ -170,10 +170,11 @@ fn contiguous<'a>(row: ArrayView1<'a, f64>) -> &'a [f64] {
     row.to_slice().expect(CONTIGUOUS)
 }
 
-/// Sets a row to the mean of the rows above and below and of its own neighbours. It has one cell less on either
-/// side than the rows around it.
+/// Sets a row to the mean of the rows above and below and of its own neighbours. The row has one cell less on either
+/// side than the surrounding rows.
 ///
-/// Loops over indices, not iterators: code that is not inlined here is not compiled for the processor's vectors.
+/// The loops use indices instead of iterators, because code that is not inlined here is not compiled for the
+/// processor's vector instructions.
 #[inline(always)]
 fn relax_row<S: Simd>(simd: S, around: [&[f64]; 3], new: &mut [f64]) {
     let (vectors, after) = S::as_mut_simd_f64s(new);
@@ -185,8 +186,8 @@ fn relax_row<S: Simd>(simd: S, around: [&[f64]; 3], new: &mut [f64]) {
     relax_cells(around, rest, after);
 }
 
-/// [`relax_row`] for arrays in memory. The last of the rows around comes from memory; `later` is prefetched from
-/// there.
+/// [`relax_row`] for arrays in memory. The last of the surrounding rows comes from memory, and `later` is prefetched
+/// from memory.
 #[inline(always)]
 fn relax_far_row<'r, S: Simd>(simd: S, around: [&[f64]; 3], later: &[f64], past: &Past<'r>, new: &'r mut [f64]) {
     let (before, mut vectors, after) = past.split::<S>(new);
@@ -243,7 +244,7 @@ impl<'a, S: Simd> Neighbours<'a, S> {
     }
 }
 
-/// Returns the largest change of any point. `old` has a halo of one cell around `new`.
+/// Returns the largest change over all points. `old` has a halo of one cell around `new`.
 pub(crate) fn largest_change(old: &ArrayView2<'_, f64>, new: &ArrayViewMut2<'_, f64>) -> f64 {
     let (rows, columns) = new.dim();
     Zip::from(old.slice(s![1..=rows, 1..=columns]))

@@ -1,11 +1,11 @@
-//! A library for Python, by DLPack and without a binding crate: tasks work on NumPy's arrays in place, and NumPy
-//! uses their results in place. `roundtrip.py` is the Python side.
+//! A library for Python that uses DLPack and no binding crate: tasks work on NumPy's arrays in place, and NumPy uses
+//! their results in place. `roundtrip.py` is the Python side.
 //!
-//! Python passes the contents of its capsules: a `DLManagedTensor`, which belongs to this library from then on,
-//! even if it is rejected. Call it by `ctypes.CDLL`, which lets other Python threads run meanwhile: NumPy's deleter
-//! waits for Python's lock.
+//! Python passes the contents of its capsules: a `DLManagedTensor`, which belongs to this library from then on, even if
+//! it is rejected. The library must be called through `ctypes.CDLL`, which releases Python's lock during the call,
+//! because NumPy's deleter waits for this lock.
 //!
-//! GPU arrays, such as CuPy's, are passed in the same way; `device.py` replaces CuPy by CUDA's own calls.
+//! GPU arrays such as those of CuPy are passed in the same way; `device.py` uses CUDA's own calls instead of CuPy.
 
 #![allow(unsafe_code)] // called from another language
 
@@ -15,10 +15,10 @@ use thalweg::dlpack::{DlManagedTensor, Tensor};
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
-/// The error, for Python's exception.
+/// The error that becomes a Python exception.
 type Failure = Box<dyn std::error::Error>;
 
-/// Builds a runtime of two cores and a device, to which Python's memory is copied and back.
+/// Builds a runtime with two cores and a device. Python's memory is copied to the device and back.
 fn runtime() -> Result<Runtime, BuildError> {
     Runtime::builder().compute_units("2:CPU:1,1:EMU:1").build()
 }
@@ -54,7 +54,7 @@ const TEXT: &str = "
 const PROGRAM: Program = unsafe { Program::new("twice.cl", TEXT) };
 static TWICE: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "twice");
 
-/// Returns twice a vector that is on the first GPU, as a new array there, which outlives the runtime.
+/// Doubles a vector that is on the first GPU. Returns a new array on the same GPU, which outlives the runtime.
 fn twice_on_gpu(tensor: Tensor) -> Result<Tensor, Failure> {
     let rt = Runtime::builder().compute_units("1:GPU:1").build()?;
     let x: Data<f64> = rt.from_dlpack(tensor)?;
@@ -74,7 +74,7 @@ unsafe fn say(failure: &Failure, words: *mut c_char, len: usize) {
     let text = failure.to_string();
     let count = text.len().min(len.saturating_sub(1));
     if len > 0 {
-        // SAFETY: at most `len` bytes are written, and by the contract above there is room for them.
+        // SAFETY: at most `len` bytes are written, and by the contract above there is room for `len` bytes.
         unsafe {
             ptr::copy_nonoverlapping(text.as_ptr(), words.cast(), count);
             words.add(count).write(0);
@@ -82,7 +82,7 @@ unsafe fn say(failure: &Failure, words: *mut c_char, len: usize) {
     }
 }
 
-/// Applies `make` to a tensor and returns the result; null on failure, with the reason in `words`.
+/// Applies `make` to a tensor and returns the result. Returns null on failure, with the reason in `words`.
 ///
 /// # Safety
 /// The same as for [`thalweg_scale_rows`].

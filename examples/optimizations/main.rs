@@ -1,12 +1,13 @@
-//! Effect of MACC's three optimizations on the kernel of a discontinuous Galerkin method, each switched off in
-//! turn, compared with the hand-written kernel. Prints a table; `--out` also writes a CSV file and a chart.
+//! Effect of MACC's three optimizations on the kernel of a discontinuous Galerkin method. Each optimization is switched
+//! off in turn, and the results are compared with the hand-written kernel. Prints a table; `--out` also writes a CSV
+//! file and a chart.
 //!
 //! ```text
 //! cargo run --release --example optimizations -- --units 1:OPENCL:1 --out docs/evaluation
 //! ```
 //!
-//! Contenders are interleaved; the figure is the median of the ratios to the kernel with all optimizations in the
-//! same round.
+//! Contenders are interleaved. The reported figure is the median ratio to the kernel with all optimizations, taken
+//! within each round.
 
 mod chart;
 mod gradient;
@@ -48,7 +49,7 @@ struct Row {
     ratios: Vec<f64>,
 }
 
-/// Returns the value that the given part of all values is below.
+/// Returns the quantile of `values` at the fraction `part`.
 fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -84,8 +85,8 @@ fn measure(options: &Options) -> Result<Vec<Row>> {
         ("without innermost first", made!(without_innermost_first)),
         ("without all three", made!(without_all)),
     ];
-    // All contenders compute the same, to the last bit if the compiler fuses nothing; this run also compiles the
-    // kernels.
+    // All contenders must compute the same results, which are bit-identical if the compiler fuses no operations. This
+    // run also compiles the kernels.
     let mut results = Vec::new();
     for (_, submit) in &contenders {
         let (x, y) = fresh();

@@ -1,14 +1,16 @@
-//! Upper bound of the speed-up over one core that any distribution can have on a simulated machine.
+//! Upper bound on the speed-up over one core that any distribution can reach on a simulated machine.
 //!
 //! Let a zone of work *w* take *w·c·s(m)* on a CPU unit while *m* of them are busy, and *w·d* on a GPU. Then for
 //! every assignment, however many units are idle:
-//! - *Balance.* At every moment the CPU units together do at most *θ = max over m ≤ n of m / (c·s(m))*, and a GPU
-//!   1/d. So all the work W takes at least *W / (θ + g/d)*. If more busy units do less together (SP-MZ beyond 32),
-//!   θ is more than the rate of all units at full load, which would give no bound at all.
+//! - *Balance.* At every moment the CPU units together do at most *θ = max over m ≤ n of m / (c·s(m))*, and a GPU 1/d.
+//!   Therefore, the total work W takes at least *W / (θ + g/d)*. The maximum over m matters: if more busy units do less
+//!   work together (SP-MZ beyond 32), θ exceeds the rate of all units at full load, and that rate would not give a
+//!   valid bound.
 //! - *Granularity.* Zones are not divided, so some unit has the largest one. If zones are equal, a GPU finishes a
 //!   whole number of them in time T, the CPU units at most n·⌊T/c⌋ and θ·T together, and these numbers must add up.
 //!
-//! The bound holds for mean times. Noise of 2 % per task can take a measured mean past it, by less than that.
+//! The bound holds for mean times. With noise of 2 % per task, a measured mean can exceed the bound, but by less than 2
+//! %.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -130,7 +132,7 @@ struct Problem<'a> {
     work: &'a [f64],
     cost: f64,
     cpu: (f64, f64),
-    /// The most that all CPU units do together, as a multiple of one alone.
+    /// The highest combined rate of all CPU units, as a multiple of the rate of a single unit.
     most: f64,
     units: usize,
     gpu: (f64, f64),
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn balance_assumes_the_best_number_of_busy_units() {
-        // Divisible enough: four units that together do as much as three.
+        // Work that is almost divisible, on four units that together do as much as three.
         let work = [0.001; 8000];
         assert!((problem(&work, 3.0, 4, 0).least_ns() - 80.0 / 3.0).abs() < 0.01);
         assert!((problem(&work, 3.0, 4, 1).least_ns() - 8.0 / (0.3 + 0.5)).abs() < 0.01);

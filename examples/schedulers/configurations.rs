@@ -1,8 +1,8 @@
 //! The configurations that the article evaluates (figures 10, 12 and 14 to 16), and the schedulers.
 //!
-//! BT-MZ and SP-MZ run on N CPU units of one core. LU-MZ, which has only 16 zones, runs on one unit of N cores.
-//! Each runs without a GPU, with one and with two. Each GPU needs a core that leads it, so 63 or 62 of 64 cores are
-//! left. PCFs are those of the article's table 4, from `published.toml`.
+//! BT-MZ and SP-MZ run on N CPU units of one core. LU-MZ, which has only 16 zones, runs on one unit of N cores. Each
+//! runs without a GPU, with one and with two. Each GPU needs a core that drives it, so 63 or 62 of 64 cores are left
+//! for CPU units. PCFs are those of the article's table 4, from `published.toml`.
 
 use std::fmt;
 
@@ -36,9 +36,9 @@ pub(crate) const SCHEDULERS: [&str; 16] = [
 /// The article's own schedulers.
 pub(crate) const ARTICLES: &[&str] = SCHEDULERS.split_at(5).0;
 
-/// Schedulers that settle on no map: after a few steps, they get no better.
+/// Schedulers that never settle on a fixed map. They do not improve after a few steps.
 const ONLINE: [&str; 3] = ["eft", "stealing", "priority"];
-/// Number of steps that is enough for these.
+/// Number of steps that is enough for the schedulers in [`ONLINE`].
 const ENOUGH: usize = 8;
 
 /// Number of schedulers that a chart has room for.
@@ -48,7 +48,7 @@ pub(crate) const CHARTED: usize = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Configuration {
     pub(crate) benchmark: Benchmark,
-    /// As the article counts them, including those that lead GPUs; 0: GPUs alone.
+    /// Number of cores as counted in the article, including the cores that drive GPUs; 0 for GPUs alone.
     pub(crate) cores: usize,
     pub(crate) gpus: usize,
 }
@@ -125,7 +125,7 @@ impl Configuration {
 }
 
 impl fmt::Display for Configuration {
-    /// Formats it as in the figures: `32x1+2` is 32 units of one core and two GPUs.
+    /// Formats the configuration as in the figures: `32x1+2` stands for 32 one-core units and two GPUs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.benchmark, self.cores) {
             (_, 0) => write!(f, "{} GPU", self.gpus),

@@ -1,8 +1,8 @@
 //! One run of one benchmark under one scheduler, and its measurements.
 //!
-//! A run continues until its scheduler has settled, that is, until no zone has changed its unit for [`COUNTED`]
-//! steps, up to a limit. Then as many steps count with the exchange one zone after the other, as in the article's
-//! programs, and as many again with parallel exchanges.
+//! A run continues until its scheduler has settled, that is, until no zone has changed its unit for [`COUNTED`] steps,
+//! or until a limit is reached. Then [`COUNTED`] steps are measured in which zones exchange one after the other, as in
+//! the article's programs, and as many again with parallel exchanges.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use thalweg::{EmulatedDevice, Runtime, SimulatedMachine};
 use crate::common::Result;
 use crate::configurations::Configuration;
 
-/// Number of steps that count, and for which a map must stay unchanged to be settled.
+/// Number of measured steps, and number of steps for which a map must stay unchanged to count as settled.
 const COUNTED: usize = 5;
 
 /// Where the runs take place.
@@ -29,11 +29,11 @@ pub(crate) enum Place {
 pub(crate) struct Measured {
     /// Seconds.
     pub(crate) computation: f64,
-    /// Seconds, one zone after the other.
+    /// Time of the communication period in seconds, with zones exchanging one after the other.
     pub(crate) communication: f64,
-    /// Seconds, all zones in parallel.
+    /// Time of the communication period in seconds, with all zones exchanging in parallel.
     pub(crate) side_by_side: f64,
-    /// Number of steps after which the map had settled, if it did.
+    /// Number of steps after which the map had settled; `None` if it never did.
     pub(crate) settled: Option<usize>,
 }
 
@@ -129,9 +129,9 @@ pub(crate) struct Row {
     pub(crate) measured: Measured,
     /// On one core.
     pub(crate) serial: Measured,
-    /// On as many GPUs without CPU units, with zones spread evenly; absent without GPUs.
+    /// On the same number of GPUs without CPU units, with zones spread evenly; `None` if there are no GPUs.
     pub(crate) gpus_alone: Option<Measured>,
-    /// Upper bound of the computation's speed-up, if the machine is known.
+    /// Upper bound on the speed-up of the computation period; `None` if the machine is not known.
     pub(crate) bound: Option<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! The sources' evaluation repeated: which work distribution makes CPUs and GPUs together faster than GPUs alone.
+//! Repetition of the article's evaluation, which asks which work distribution makes CPUs and GPUs together faster than
+//! GPUs alone.
 //!
 //! Runs BT-MZ, SP-MZ and LU-MZ under every scheduler on every configuration of the article (González Tallada and
 //! Morancho, Frontiers in High Performance Computing 2, 2024, figures 10, 12 and 14 to 16), on a simulated machine.
@@ -78,7 +79,7 @@ struct Options {
     check: Option<PathBuf>,
 }
 
-/// The scheduler whose runs are the longest, as it settles late.
+/// The scheduler whose runs take longest, because it settles late.
 const LONGEST: &str = "guided-runtime";
 
 /// One run.
@@ -170,7 +171,7 @@ impl Options {
     /// Writes the requested page and files.
     fn write(&self, rows: &[Row]) -> Result<()> {
         if let Some(page) = &self.page {
-            // From the numbers as they are in the file, so that `--from` writes the same.
+            // Use the rounded numbers from the CSV text, so that `--from` writes the same page.
             table::update(page, &table::from_csv(&table::to_csv(rows))?)?;
         }
         let Some(folder) = &self.out else { return Ok(()) };
@@ -236,7 +237,7 @@ fn side_by_side<T: Sync, R: Send>(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Checks that all lines are in a file: simulations are reproducible to the last digit.
+/// Checks that all lines are in a file, which must hold because simulations are reproducible to the last digit.
 fn same(here: &str, path: &std::path::Path) -> Result<()> {
     let known = std::fs::read_to_string(path)?;
     let known: std::collections::BTreeSet<&str> = known.lines().collect();

@@ -1,7 +1,8 @@
 //! The best local alignment of two sequences (Smith & Waterman 1981), in tiles of the table of scores.
 //!
-//! A score depends on its upper, left and upper left neighbours, so tiles become ready along a wave that moves
-//! through the table. Each task declares the strips that it reads around its tile; the wave follows from that.
+//! A score depends on its upper, left and upper left neighbours, so tiles become ready along a wave that moves through
+//! the table. Each task declares the strips that it reads around its tile, and the wave follows from these
+//! declarations.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -23,7 +23,7 @@ fn python() -> Option<String> {
 fn numpy_arrays_round_trip_through_tasks() {
     let Some(python) = python() else { return };
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    // A single test does not build the examples, so it would test an old library.
+    // Running a single test does not build the examples, so build the library here to avoid testing an outdated one.
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--example", "numpy"]).current_dir(root);
     if !cfg!(debug_assertions) {

@@ -1,4 +1,5 @@
-//! The example programs, run as a user runs them: output and exit status on every kind of machine.
+//! Tests of the example programs, which are run as a user would run them. The tests check output and exit status on
+//! every kind of machine.
 //!
 //! `cargo test` builds the examples first; `cargo test --test programs` runs those that `cargo build --examples`
 //! built.
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 
 const MACHINES: [&str; 3] = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"];
 
-/// Longer than any run here takes, even unoptimized on a busy machine; a program that takes longer hangs.
+/// Time limit, which is longer than any run here takes, even unoptimized on a busy machine. A program that takes longer
+/// counts as hanging.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Starts an example with flags separated by spaces.
@@ -31,7 +33,7 @@ fn start(example: &str, flags: &str) -> Child {
         .unwrap_or_else(|error| panic!("{program:?}: {error}; run `cargo build --examples` first"))
 }
 
-/// Waits for a program to end, which it must within the limit.
+/// Waits for a program and asserts that it ends within the limit.
 fn ends(example: &str, child: &mut Child) {
     let start = Instant::now();
     while child.try_wait().expect("a child has a status").is_none() {
@@ -152,7 +154,7 @@ fn ingest_gives_the_same_answer_everywhere() {
     verified("ingest", "--size 64 --senders 3 --messages 5 --serial", &["total"]);
 }
 
-/// Also on an accelerator, to the last printed digit.
+/// On an accelerator, the results must also be the same to the last printed digit.
 #[test]
 fn annotated_loops_give_the_same_answer_everywhere() {
     for (example, flags, results) in [

@@ -1,11 +1,11 @@
-//! Builds the programs that a test runs, by cargo and in the test's own profile.
+//! Builds the programs that a test runs, using cargo and the test's own profile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Has cargo build the targets in `arguments`, which begin with `test --no-run` or `build`. Returns the paths of the
-/// programs by name.
+/// Runs cargo with `arguments`, which begin with `test --no-run` or `build`. Returns the paths of the built programs by
+/// name.
 pub(crate) fn programs(arguments: &[&str]) -> BTreeMap<String, PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(arguments).args(["--quiet", "--message-format=json"]);

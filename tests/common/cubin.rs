@@ -1,22 +1,23 @@
-//! Reader of the resource usage that NVIDIA's compiler records in its output: an ELF file whose section `.nv.info` has
-//! a list of attributes. The numbers of the attributes are those for which NVIDIA's `cuobjdump -elf` shows names.
+//! Reader of the resource usage that NVIDIA's compiler records in its output, which is an ELF file with a list of
+//! attributes in the section `.nv.info`. The attribute numbers were determined from the names that NVIDIA's `cuobjdump
+//! -elf` shows.
 //!
-//! There are no checks: a malformed file is a panic.
+//! The reader does not validate the file: it panics if the file is malformed.
 
 use std::collections::BTreeMap;
 
-/// `EIATTR_REGCOUNT` and `EIATTR_FRAME_SIZE`: per symbol, the registers of a thread and the bytes of its stack.
+/// `EIATTR_REGCOUNT` and `EIATTR_FRAME_SIZE`: registers per thread and stack bytes per thread, for each symbol.
 const REGISTERS: u8 = 0x2f;
 const FRAME: u8 = 0x11;
-/// `EIFMT_SVAL`: the attribute's size gives the number of bytes that follow. In the other formats none follow.
+/// `EIFMT_SVAL`: the attribute's size field is the number of bytes that follow. In all other formats, no bytes follow.
 const SIZED: u8 = 4;
 
-/// Resources that a thread of a kernel takes.
+/// Resources that each thread of a kernel uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Usage {
-    /// Registers, at most 255.
+    /// Number of registers, at most 255.
     pub(crate) registers: u32,
-    /// Private memory: spilled registers, and arrays indexed by numbers known only at run time.
+    /// Size of private memory: spilled registers, and arrays whose indices are known only at run time.
     pub(crate) stack_bytes: u32,
 }
 
@@ -48,7 +49,7 @@ fn sections(elf: &[u8]) -> Vec<Section<'_>> {
     (0..count).map(|n| Section { name: name(n), content: content(n) }).collect()
 }
 
-/// Returns the usage of each kernel, by name.
+/// Returns the resource usage of each kernel, by kernel name.
 pub(crate) fn usage(elf: &[u8]) -> BTreeMap<String, Usage> {
     let sections = sections(elf);
     let content = |name: &str| sections.iter().find(|s| s.name == name).map_or(&[][..], |s| s.content);
@@ -75,7 +76,7 @@ pub(crate) fn usage(elf: &[u8]) -> BTreeMap<String, Usage> {
     usage
 }
 
-/// Returns the compiler's release, as the compiler states it.
+/// Returns the compiler's release string, or `None` if the file has none.
 pub(crate) fn release(elf: &[u8]) -> Option<String> {
     const BEFORE: &[u8] = b"release ";
     let at = elf.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();

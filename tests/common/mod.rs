@@ -1,7 +1,7 @@
 //! Parts that the integration tests share: the machines they run on, a watchdog, and gates.
 //!
-//! A test never waits for a clock. Gates make an order certain, and only the watchdog looks at the time, to turn a
-//! hang into a failure.
+//! No test depends on timing. Gates enforce an order, and only the watchdog looks at the time, in order to turn a hang
+//! into a failure.
 
 #![allow(dead_code, unreachable_pub)] // each test program uses a part of this module
 
@@ -11,14 +11,14 @@ use std::time::Duration;
 use thalweg::Builder;
 use thalweg::prelude::*;
 
-/// The machines on which behaviour must be the same.
+/// Machines on which behaviour must be identical.
 pub const MIXES: [&str; 4] = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1", "2:EMU:1"];
-/// The schedulers under which behaviour must be the same.
+/// Schedulers under which behaviour must be identical.
 pub const SCHEDULERS: [&str; 5] = ["stealing", "dynamic", "static", "eft", "priority"];
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `test` on a separate thread. A hang is a failure; a panic is passed on.
+/// Runs `test` on a separate thread. A hang counts as a failure; a panic is propagated.
 pub fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel();
     let thread = std::thread::Builder::new().name(what.to_owned()).spawn(move || {
@@ -36,13 +36,13 @@ pub fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Runs a test of this program again in another process, with these variables. `test` is its name with its module.
-/// Returns what the process wrote to standard error.
+/// Runs a test of this program again in another process with these environment variables. `test` is the test's name
+/// including its module. Returns what the process wrote to standard error.
 pub fn again(test: &str, variables: &[(&str, &str)]) -> String {
     again_by(Command::new(std::env::current_exe().unwrap()), test, variables)
 }
 
-/// Does the same as [`again`], but the process may map at most `kib` KiB.
+/// Like [`again`], but limits the process to `kib` KiB of mapped memory.
 pub fn again_within(kib: u64, test: &str, variables: &[(&str, &str)]) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit -v {kib} && exec \"$0\" \"$@\"")]).arg(std::env::current_exe().unwrap());
@@ -58,7 +58,7 @@ fn again_by(mut process: Command, test: &str, variables: &[(&str, &str)]) -> Str
     err
 }
 
-/// Returns the text of a refusal without the place of the refused call. The call must be in a file of tests.
+/// Returns the text of a refusal without the source location of the refused call. The call must be in a test file.
 pub fn words(refused: &impl std::fmt::Display) -> String {
     let said = refused.to_string();
     let at = said.find(" at tests/").unwrap_or_else(|| panic!("{said} names no call in a test"));
@@ -73,8 +73,8 @@ pub fn words(refused: &impl std::fmt::Display) -> String {
     format!("{}{rest}", &said[..at])
 }
 
-/// Runs `test` on every mix under every scheduler, with and without a unit hosted by the submitter, under the watchdog
-/// and the conflict detector.
+/// Runs `test` on every machine in [`MIXES`] under every scheduler, with and without a unit hosted by the submitter.
+/// The watchdog and the conflict detector are active.
 pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     for units in MIXES {
         for scheduler in SCHEDULERS {
@@ -91,8 +91,8 @@ pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     }
 }
 
-/// Like `for_each_mix`, for tests whose submitter cannot host a unit because it blocks outside the runtime, or because
-/// bodies wait.
+/// Like [`for_each_mix`], for tests whose submitter cannot host a unit, either because it blocks outside the runtime or
+/// because bodies wait.
 pub fn for_each_free_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     for (units, scheduler) in MIXES.into_iter().flat_map(|units| SCHEDULERS.map(|scheduler| (units, scheduler))) {
         let test = test.clone();
@@ -105,23 +105,23 @@ pub fn for_each_free_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     }
 }
 
-/// Builds a runtime with these units and the defaults.
+/// Builds a runtime with these units and default settings.
 pub fn runtime(units: &str) -> Runtime {
     Runtime::builder().compute_units(units).build().unwrap()
 }
 
-/// Returns a builder for a runtime with these units. `hosts` says whether the submitter hosts one of them.
+/// Returns a builder for a runtime with these units. If `hosts` is true, the submitter hosts one of the units.
 pub fn builder(units: &str, hosts: bool) -> Builder {
     Runtime::builder().compute_units(units).use_current_thread(hosts)
 }
 
-/// Returns a closed gate: a call of the second part blocks until the first is used or dropped.
+/// Returns a closed gate: a call of the returned function blocks until the sender sends a message or is dropped.
 pub fn gate() -> (Sender<()>, impl FnOnce() + Send + 'static) {
     let (open, opened): (Sender<()>, Receiver<()>) = channel();
     (open, move || _ = opened.recv())
 }
 
-/// Returns the names of the tasks that caused an error of `wait`.
+/// Returns the names of the tasks whose failures `wait` has reported.
 pub fn failed(result: Result<(), RunError>) -> Vec<String> {
     match result {
         Err(RunError::Failed(failures)) => failures.iter().map(|failure| failure.name().to_owned()).collect(),
@@ -137,9 +137,9 @@ pub fn poison<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> (St
     }
 }
 
-/// Returns a builder for a machine with accelerators. If they are missing, prints that and returns `None`. `OPENCL` in
-/// `units` stands for the kind that `THALWEG_TEST_UNITS` names. If the list in `THALWEG_REQUIRE` has the kind, a
-/// missing device is a failure.
+/// Returns a builder for a machine with accelerators. If they are missing, prints a message and returns `None`.
+/// `OPENCL` in `units` is replaced by the kind that `THALWEG_TEST_UNITS` names. If the list in `THALWEG_REQUIRE`
+/// contains the kind, a missing device is a failure.
 pub fn accelerated(units: &str) -> Option<Builder> {
     let kind = std::env::var("THALWEG_TEST_UNITS").unwrap_or_else(|_| "OPENCL".to_owned());
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Generator of the random numbers of random programs; they follow from a seed alone.
+//! Random number generator for random programs. All numbers are determined by the seed.
 
 #![allow(dead_code, unreachable_pub)] // each test program that includes this module uses a part of it
 
@@ -34,7 +34,7 @@ impl Random {
         a.min(b)..a.max(b) + 1
     }
 
-    /// Draws the whole range, or a part of it, which may be empty.
+    /// Draws `range` itself or a part of it, which may be empty.
     pub fn within(&mut self, range: &Range<usize>) -> Range<usize> {
         if range.is_empty() || self.one_in(3) {
             return range.clone();

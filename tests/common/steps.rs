@@ -1,8 +1,8 @@
 //! One step of a random program in one to three dimensions: its regions, its effect on them, and its submission.
 //!
-//! A step hashes its seed with two boxes that it reads, changes its target by that hash in its access mode, and then
-//! updates one more box. Its result therefore depends on everything it read, and an oracle can do the same on plain
-//! memory ([`Kind::value`], [`updated`]).
+//! A step hashes its seed together with two boxes that it reads, uses the hash to change its target in its access mode,
+//! and then updates one more box. The result therefore depends on everything that the step has read, and an oracle can
+//! compute the same on plain memory ([`Kind::value`], [`updated`]).
 
 #![allow(dead_code, unreachable_pub)] // each test program that includes this module uses a part of it
 
@@ -35,11 +35,11 @@ pub enum Bodies {
     All,
     Cores,
     Devices,
-    /// On cores, and ended by another thread. With a concurrent target it is the same as [`Self::Cores`].
+    /// On cores, where another thread ends the task. With a concurrent target, this is the same as [`Self::Cores`].
     Detached,
 }
 
-/// The end of a body after it has changed the target and before it would update the other box.
+/// How a body ends after it has changed the target; it updates the other box only if it returns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum End {
     Returns,
@@ -75,22 +75,22 @@ impl Part {
         self.ranges.iter().map(Range::len).product()
     }
 
-    /// Returns the element numbers, in row-major order.
+    /// Returns the indices of the elements in the flattened array, in row-major order.
     pub fn elements(&self, extents: [usize; 3]) -> Vec<usize> {
         let [x, y, z] = self.ranges.clone();
         let row = |i: usize, j: usize| z.clone().map(move |k| (i * extents[1] + j) * extents[2] + k);
         x.flat_map(|i| y.clone().map(move |j| (i, j))).flat_map(|(i, j)| row(i, j)).collect()
     }
 
-    /// Returns the empty box at the same place.
+    /// Returns an empty box at the same position.
     pub fn empty(self) -> Part {
         Part { ranges: self.ranges.map(|range| range.start..range.start), ..self }
     }
 }
 
 impl Kind {
-    /// Returns the new value of the target's `n`-th element. `x` is its old value (arbitrary for [`Kind::Out`]), `h`
-    /// the hash of the step.
+    /// Returns the new value of the target's `n`-th element, given its old value `x` (which is arbitrary for
+    /// [`Kind::Out`]) and the step's hash `h`.
     pub fn value(self, x: u64, h: u64, n: usize) -> u64 {
         match self {
             Kind::Out => mix(h, n as u64),
@@ -101,7 +101,7 @@ impl Kind {
     }
 }
 
-/// Returns the new value of an element of the other box; `x` is the old one.
+/// Returns the new value of an element of the other box, given its old value `x`.
 pub fn updated(x: u64, h: u64) -> u64 {
     mix(x, h.rotate_left(7))
 }
@@ -123,12 +123,12 @@ pub fn end(end: End) -> Result<(), AsTheProgramSays> {
     match end {
         End::Returns => Ok(()),
         End::Fails => Err(AsTheProgramSays),
-        // `resume_unwind` does not call the panic hook, so nothing is printed.
+        // Use `resume_unwind` because it does not call the panic hook, which would print a message.
         End::Panics => resume_unwind(Box::new("as the program says")),
     }
 }
 
-/// Runs `job` after a while on a thread that is not the runtime's.
+/// Runs `job` after a delay on a thread that does not belong to the runtime.
 pub fn outside(delay: u64, job: impl FnOnce() + Send + 'static) {
     type Job = Box<dyn FnOnce() + Send>;
     static JOBS: LazyLock<Vec<Mutex<Sender<Job>>>> = LazyLock::new(|| {
@@ -149,7 +149,7 @@ pub fn outside(delay: u64, job: impl FnOnce() + Send + 'static) {
 pub static ADD: LazyLock<Reduction<u64>> =
     LazyLock::new(|| Reduction::new("wrapping add", 0, |a: &mut u64, b| *a = a.wrapping_add(b)));
 
-/// The place where steps are submitted: the runtime, or a body whose children they become.
+/// Where steps are submitted: to the runtime, or in a body whose children they become.
 #[derive(Clone, Copy)]
 pub enum Front<'a> {
     Outside(&'a Runtime),
@@ -165,13 +165,13 @@ impl<'a> Front<'a> {
     }
 }
 
-/// Operations on data objects of a given number of dimensions that steps need.
+/// Operations that steps need on data objects of a given number of dimensions.
 pub trait Dimensions: Shape {
     fn register(rt: &Runtime, extents: [usize; 3], values: Vec<u64>) -> Data<u64, Self>;
     fn cut<'d>(data: &'d Data<u64, Self>, part: &Part) -> Region<'d, u64, Self>;
     fn values(owned: Self::Owned<u64>) -> Vec<u64>;
 
-    /// Submits a step, whose body calls `began` first. All data objects that it touches must be present.
+    /// Submits a step, whose body calls `began` first. All data objects that the step accesses must be present.
     fn submit(
         front: Front<'_>,
         data: &[Option<Data<u64, Self>>],
@@ -180,7 +180,8 @@ pub trait Dimensions: Shape {
     ) -> Result<TaskId, SubmitError>;
 }
 
-/// Body of [`Dimensions::submit`]. The same text serves every shape, because slices and array views iterate alike.
+/// Body of [`Dimensions::submit`]. The same code works for every shape, because slices and array views are iterated in
+/// the same way.
 macro_rules! submit {
     ($shape:ty) => {
         #[allow(unused_mut)] // array views must be mutable to be iterated, slices need not

@@ -12,7 +12,7 @@ use thalweg::prelude::*;
 const PARTS: [std::ops::Range<usize>; 5] = [0..300, 300..300, 300..650, 650..1000, 1000..1001];
 const STEPS: u64 = 20;
 
-/// Adds to each part of `y` the beginning of the next part of `x`, on whichever device that is.
+/// Adds the beginning of the next part of `x`, which may be on the other device, to each part of `y`.
 fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
     for (part, here) in PARTS.into_iter().enumerate() {
         let next = &x[PARTS[(part + 1) % PARTS.len()].clone()];
@@ -20,7 +20,7 @@ fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
     }
 }
 
-/// Does the same as [`mixed`] by a task, either in place or with copies of the next parts.
+/// Does the same as [`mixed`] with a task that either reads the next parts in place or uses copies of them.
 fn mix(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, salt: u64, in_place: bool) {
     let parts = PARTS.into_iter().enumerate().map(|(part, here)| {
         let seen = if in_place { here.clone() } else { PARTS[(part + 1) % PARTS.len()].clone() };
@@ -44,7 +44,7 @@ fn mix(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, salt: u64, in_place: bool) {
         .unwrap();
 }
 
-/// Returns whether kernels on each device can read the other's memory.
+/// Returns whether kernels on each device can read the memory of the other device.
 fn are_peers(rt: &Runtime, x: &Data<u64>) -> bool {
     let (known, found) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (reached, called) = (known.clone(), found.clone());
@@ -73,7 +73,7 @@ pub(crate) fn task_across_the_devices_of_a_unit_matches_host(kind: UnitKind) {
             mix(&rt, &data[0], &data[1], salt, peers && salt % 2 == 0);
             let [x, y] = &mut expected;
             mixed(x, y, salt);
-            // Tasks in between: on one device, and on parts of other sizes.
+            // Interleave tasks on one device, and tasks on parts of other sizes.
             kernels::mix(&rt, data[1].slice(..100), data[0].slice(600..700), salt);
             kernels::mixed(&y[..100], &mut x[600..700], salt);
             data.reverse();
@@ -84,7 +84,7 @@ pub(crate) fn task_across_the_devices_of_a_unit_matches_host(kind: UnitKind) {
     }
 }
 
-/// A launch that is refused, an error and a panic each fail the whole task, and both devices go on working.
+/// A refused launch, an error and a panic each fail the whole task, and both devices keep working.
 pub(crate) fn failing_task_across_devices_fails_as_a_whole(kind: UnitKind) {
     if kind == UnitKind::Emulated {
         return; // enqueues nothing

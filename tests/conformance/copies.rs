@@ -85,7 +85,7 @@ pub(crate) fn arrays_are_copied_from_device_to_device(kind: UnitKind) {
     assert!(between.count() > 0, "no copy went from device to device: {links:?}");
 }
 
-/// Stencil sweeps on one unit of two devices: parts stay on their devices, and only halos cross.
+/// Stencil sweeps on one unit with two devices: parts stay on their devices, and only halos are copied between them.
 pub(crate) fn loop_spread_over_devices_copies_halos_only(kind: UnitKind) {
     const N: usize = 10_001;
     const STEPS: u64 = 20;
@@ -108,7 +108,8 @@ pub(crate) fn loop_spread_over_devices_copies_halos_only(kind: UnitKind) {
         let between = links.iter().filter(|link| link.from != link.to && link.from.is_host() == from_home);
         between.map(|link| link.bytes).sum::<u64>()
     };
-    // The halo between the two parts crosses once in each step; in the first step it may come from the host.
+    // In each step, the halo between the two parts is copied once in each direction. In the first step, it may come
+    // from the host.
     assert_eq!(bytes(true) + bytes(false), 8 * (N as u64 + 2 * STEPS));
     assert!(bytes(false) >= 8 * 2 * (STEPS - 1));
     assert_eq!(rt.take(x).unwrap(), expected);

@@ -1,9 +1,9 @@
-//! A kernel that writes to unmapped memory: its device is lost, and the rest of the machine keeps working.
+//! A kernel that writes to unmapped memory: the device is lost, and the rest of the machine keeps working.
 //!
-//! A GPU is then lost to the whole process, so the program runs in a separate process: this test's own binary, started
-//! with an environment variable. If kernels run on cores, such a write ends the process, so there is no such test for
-//! them. AMD's runtime ends the process as well, by `abort` and without prior notice; there the test only requires that
-//! the process ends.
+//! The GPU is then lost for the whole process, so the program runs in a separate process, which is this test's own
+//! binary started with an environment variable. If kernels run on cores, such a write kills the process, so devices of
+//! this kind are not tested. AMD's runtime also ends the process, by calling `abort` without notice, so there the test
+//! only requires that the process ends.
 
 use super::{kernels, runtime_of};
 use std::os::unix::process::ExitStatusExt;
@@ -16,18 +16,19 @@ use thalweg::prelude::*;
 /// Environment variable that names the kind of device in the separate process.
 const VARIABLE: &str = "THALWEG_CONFORMANCE_FAULT";
 
-/// The signal by which `abort` ends a process.
+/// Signal that `abort` raises.
 const SIGABRT: i32 = 6;
 
 /// A kernel that writes far past the memory of any device.
 const TEXT: &str =
     "KERNEL(64, 1, 1) far_away(INOUT(UINT64, y, 1)) { REGION(y); y[((UINT64)1 << 44) + GLOBAL_ID(0)] = 1; }";
 #[allow(unsafe_code)]
-// SAFETY: the promise is broken on purpose: the write is meant to fault, in a process that exists only for this.
+// SAFETY: this test breaks the promise on purpose: the write is meant to fault, and it runs in a process that exists
+// only for this test.
 const PROGRAM: Program = unsafe { Program::new("fault.cl", TEXT) };
 static FAR_AWAY: Kernel<(Write<u64>,)> = Kernel::new(&PROGRAM, "far_away");
 
-/// Runs the program if this process was started for it. Returns whether it was.
+/// Runs the program if this process was started for that purpose. Returns whether it was.
 pub(crate) fn run_if_asked(kinds: &[UnitKind]) -> bool {
     let Ok(asked) = std::env::var(VARIABLE) else { return false };
     program(*kinds.iter().find(|kind| kind.keyword() == asked).expect("the variable names a kind of device"));
@@ -49,7 +50,8 @@ fn program(kind: UnitKind) {
     assert_eq!(failures.len(), 1, "{failures}");
     assert!(matches!(failures[0].reason(), FailureReason::Device(DeviceError::Lost { .. })), "{}", failures[0]);
     assert!(matches!(rt.read(&x.all()), Err(RunError::Poisoned(_))));
-    // Cores take over. Data that only the device had is lost until it is overwritten; all other data is available.
+    // Cores take over. Data that was only on the device is lost until it is overwritten; all other data remains
+    // available.
     kernels::fill(&rt, x.all(), 4);
     for salt in 0..100 {
         kernels::mix(&rt, untouched.all(), x.all(), salt);

@@ -1,4 +1,4 @@
-//! The tasks of the suite, each with a body for cores and one for accelerators.
+//! The tasks of the suite. Each task has a body for cores and a body for accelerators.
 
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
@@ -51,19 +51,19 @@ const TEXT: &str = "
     }
 ";
 #[allow(unsafe_code)]
-// SAFETY: each kernel compares its indices with the sizes that its signature declares.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares, so it stays in bounds.
 const PROGRAM: Program = unsafe { Program::new("conformance.cl", TEXT) };
 static MIX: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "mixed");
 static FILL: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "fill");
-/// The box, the value, the extents and the strides.
+/// Arguments: the box, the value, the extents and the strides.
 type Add = (Write<u64>, u64, i32, i32, i32, i32, i32, i32, i32, i32);
 static ADD: Kernel<Add> = Kernel::new(&PROGRAM, "add");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 static SLOW: Kernel<(Write<u64>, i32, i32)> = Kernel::new(&PROGRAM, "slow");
 static STEP: Kernel<(Read<u64>, Write<u64>, i32, i32, i32)> = Kernel::new(&PROGRAM, "stencil");
 
-/// Sets each element of `y` to three times its left neighbour in `x` plus its right one. `x` begins `before` elements
-/// before `y`.
+/// Sets each element of `y` to three times its left neighbour in `x` plus its right neighbour. `x` begins `before`
+/// elements before `y`.
 pub(crate) fn stepped(x: &[u64], y: &mut [u64], before: usize) {
     for (i, y) in y.iter_mut().enumerate() {
         let here = i + before;
@@ -71,7 +71,7 @@ pub(crate) fn stepped(x: &[u64], y: &mut [u64], before: usize) {
     }
 }
 
-/// Does the same as [`stepped`] by a loop over blocks of `size` elements, spread over devices.
+/// Does the same as [`stepped`] with a loop over blocks of `size` elements, spread over devices.
 pub(crate) fn step(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, size: usize, devices: &[DeviceId]) {
     rt.for_each("step", (0.., x.blocks(size).grow(1).input(), y.blocks(size).output()))
         .cpu(|_, (part, x, y)| stepped(x, y, usize::from(part > 0)))
@@ -144,7 +144,7 @@ pub(crate) fn sum(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
         .unwrap();
 }
 
-/// Submits the same as [`sum`], accumulated into a replica that tasks of a unit share.
+/// Like [`sum`], but accumulates into a replica that all tasks on a unit share.
 pub(crate) fn accumulate(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
     rt.task("sum", (x.input(), total.accumulate(Sum)))
         .cpu(|_, (x, total)| total[0] += x.iter().sum::<f64>())

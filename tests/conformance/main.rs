@@ -1,7 +1,7 @@
 //! A suite that every kind of device must pass.
 //!
-//! Emulated devices are always available. Tests on other kinds are ignored, with a message, if the devices are
-//! missing; unless `THALWEG_REQUIRE` (a list such as `opencl,cuda`) has the kind.
+//! Emulated devices are always available. Tests on other kinds are ignored with a message if the devices are missing,
+//! unless `THALWEG_REQUIRE` (a list such as `opencl,cuda`) contains the kind.
 
 mod across;
 mod copies;
@@ -41,12 +41,12 @@ const TESTS: [Test; 18] = [
     ("random_tasks_on_two_devices_match_host", 2, |kind| random::random_tasks(kind, 1, 2)),
 ];
 
-/// Tests for devices that are processors themselves, unlike OpenCL on cores and emulated devices.
+/// Tests only for devices with their own processor, which excludes OpenCL on cores and emulated devices.
 const OF_GPUS: [Test; 1] = [("faulting_kernel_loses_only_its_device", 1, fault::faulting_kernel_loses_only_its_device)];
 
 const KINDS: [UnitKind; 4] = [UnitKind::Emulated, UnitKind::OpenCl, UnitKind::Cuda, UnitKind::Hip];
 
-/// Returns a runtime with device units of a kind, and perhaps CPU units.
+/// Returns a runtime with `devices` device units of this kind and `cpu_units` CPU units.
 fn runtime_of(kind: UnitKind, cpu_units: usize, devices: usize, memory_bytes: u64) -> Runtime {
     let builder = Runtime::builder().compute_units(units(kind, cpu_units, devices));
     builder.scheduler("dynamic").device_memory_bytes(memory_bytes).build().unwrap()
@@ -57,7 +57,7 @@ fn units(kind: UnitKind, cpu_units: usize, devices: usize) -> String {
     format!("{cores}{devices}:{kind}:1")
 }
 
-/// Returns the reason if there are fewer than `devices` devices of this kind.
+/// If there are fewer than `devices` devices of this kind, returns the reason.
 fn missing(kind: UnitKind, devices: usize) -> Option<String> {
     match Runtime::builder().compute_units(units(kind, 0, devices)).build() {
         Err(BuildError::NoDevice { found, .. }) => Some(format!("{devices} of {kind}: {found}")),
@@ -77,7 +77,7 @@ fn main() {
         let of_gpus: &[Test] = if matches!(kind, UnitKind::Cuda | UnitKind::Hip) { &OF_GPUS } else { &[] };
         for &(name, devices, test) in TESTS.iter().chain(of_gpus) {
             let missing = known.entry((kind, devices)).or_insert_with(|| missing(kind, devices));
-            // Only one device is required; a second one may be missing.
+            // Only one device is required; tests that need a second one may be ignored.
             let ignored = missing.is_some() && !(is_required && devices == 1);
             let name = format!("{}::{name}", kind.keyword().to_lowercase());
             let run = move || {

@@ -1,10 +1,10 @@
-//! Device memory: used up to the limit, and never beyond.
+//! Device memory: it is used up to the limit and never beyond.
 
 use super::{kernels, runtime_of};
 use thalweg::machine::UnitKind;
 use thalweg::prelude::*;
 
-/// A small limit, so that a test fills it.
+/// A limit small enough for a test to reach.
 const LIMIT_BYTES: u64 = 64 << 10;
 const ELEMENTS: usize = 2048; // a quarter of the limit
 
@@ -33,7 +33,7 @@ pub(crate) fn full_device_memory_evicts_and_keeps_values(kind: UnitKind) {
 pub(crate) fn working_set_larger_than_device_memory_is_refused(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, LIMIT_BYTES);
     let x = rt.data(vec![0u8; LIMIT_BYTES as usize + 1]);
-    // Without a body for cores, which could run in host memory.
+    // The task has no body for cores, which could otherwise run in host memory.
     let refused = rt.task("large", (x.inout(),)).gpu(|_, _| ()).emulated(|_, _| ()).submit().unwrap_err();
     let (needed_bytes, capacity_bytes) = (LIMIT_BYTES + 1, LIMIT_BYTES);
     assert_eq!(refused, SubmitError::WorkingSet { task: "large".into(), needed_bytes, capacity_bytes });

@@ -1,4 +1,4 @@
-//! Order among enqueued kernels: on one stream, across streams, and none between independent kernels.
+//! Order of enqueued kernels: on one stream and across streams; independent kernels are not ordered.
 
 use super::{kernels, runtime_of};
 use thalweg::machine::UnitKind;
@@ -11,13 +11,13 @@ pub(crate) fn readers_between_writers_are_ordered(kind: UnitKind) {
     let readers: Vec<_> = (0..12).map(|_| rt.data(vec![0u64; N])).collect();
     let (mut seen, mut expected) = (vec![1u64; N], vec![vec![0u64; N]; 12]);
     for round in 0..20 {
-        kernels::slow(&rt, x.all(), 300); // the readers' streams wait for this one
+        kernels::slow(&rt, x.all(), 300); // the readers' streams wait for this task
         kernels::slowed(&mut seen, 300);
         for (reader, expected) in readers.iter().zip(&mut expected) {
             kernels::mix(&rt, x.all(), reader.all(), round);
             kernels::mixed(&seen, expected, round);
         }
-        kernels::fill(&rt, x.slice(0..N / 2), round); // this one waits for all of them
+        kernels::fill(&rt, x.slice(0..N / 2), round); // this task waits for all readers
         seen[..N / 2].fill(round);
     }
     for (reader, expected) in readers.into_iter().zip(expected) {
@@ -25,7 +25,7 @@ pub(crate) fn readers_between_writers_are_ordered(kind: UnitKind) {
     }
 }
 
-/// A device's memory is handed to the next data object of the same size, but only after the kernels that use it have
+/// Device memory is reused for the next data object of the same size, but only after the kernels that use it have
 /// ended.
 pub(crate) fn released_memory_is_reused_only_after_its_kernels(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);

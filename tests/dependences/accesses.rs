@@ -1,4 +1,4 @@
-//! Accesses in other forms than a short tuple: a single access, nested tuples, and lists.
+//! Forms of accesses besides short tuples: single accesses, nested tuples and lists.
 
 use crate::common::{for_each_mix, runtime};
 use thalweg::prelude::*;
@@ -146,7 +146,7 @@ fn overlapping_members_of_a_list_are_refused() {
     rt.wait().unwrap();
 }
 
-/// Dependences between tasks with long lists, in both directions, and with tasks that have a single access.
+/// Dependences in both directions between tasks with long lists and tasks with a single access.
 #[test]
 fn tasks_with_lists_are_ordered_by_their_members() {
     for_each_mix(|rt| {

@@ -1,4 +1,4 @@
-//! Accumulating tasks: they add to replicas that tasks share, and each replica is combined once.
+//! Accumulating tasks: several tasks add to the same replica, and each replica is combined once.
 
 use crate::common::builder;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ fn panic_while_combining_fails_the_reader() {
     assert_eq!(rt.read_scalar(&x).unwrap(), 5);
 }
 
-/// Submits a task that reads the data object when it is dropped, so the data must not be locked then.
+/// When dropped, submits a task that reads the data object, so the data object must not be locked at that time.
 struct ReadsWhenDropped(std::sync::Weak<Runtime>, Data<u64>);
 
 impl Drop for ReadsWhenDropped {

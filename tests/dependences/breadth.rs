@@ -1,5 +1,6 @@
-//! Order of ready tasks: how many pieces of memory are alive at once if each is produced by one task and consumed by
-//! the next, and how long chains, whose tasks are preferred as consumers are, let other tasks run.
+//! Order of ready tasks. The tests measure how many pieces of memory are alive at once if each piece is produced by one
+//! task and consumed by the next. They also check that long chains do not starve other tasks, although the scheduler
+//! prefers the next task of a chain as it prefers consumers.
 
 use crate::common::{gate, watched};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use thalweg::prelude::*;
 
 const PIECES: usize = 120;
 
-/// The number of pieces that were produced and not consumed, and its maximum so far.
+/// The number of pieces that have been produced but not consumed, and the maximum of this number so far.
 #[derive(Default)]
 struct Alive(AtomicUsize, AtomicUsize);
 
@@ -29,7 +30,7 @@ fn most_alive(units: &str, scheduler: &str, hosts: bool) -> usize {
     let rt = builder.build().unwrap();
     let alive = Arc::new(Alive::default());
     let count = rt.machine().num_units();
-    // Every unit is blocked until everything is submitted, so that producers queue in the policy.
+    // Every unit is blocked until all tasks are submitted, so that producers queue up in the policy.
     let mut gates = Vec::new();
     for _ in 0..count * usize::from(!hosts) {
         let (open, wait) = gate();
@@ -60,8 +61,9 @@ fn most_alive(units: &str, scheduler: &str, hosts: bool) -> usize {
 fn consumers_run_before_further_producers() {
     for scheduler in ["stealing", "dynamic", "eft", "priority", "static"] {
         for units in ["1:CPU:1", "1:EMU:1", "2:CPU:1", "4:CPU:1", "1:CPU:1,1:EMU:1"] {
-            // These policies never move a task that they have given to a unit. If the system suspends that unit's
-            // thread, consumers wait there while other units produce, and task order alone bounds nothing.
+            // These policies never move a task that they have assigned to a unit. If the system suspends this unit's
+            // thread, its consumers wait while other units keep producing, so the order of tasks alone cannot bound the
+            // number of live pieces.
             let stays = matches!(scheduler, "eft" | "static");
             if stays && (!units.starts_with("1:") || units.contains(',')) {
                 continue;
@@ -80,7 +82,7 @@ fn consumers_run_before_further_producers() {
 #[test]
 fn long_chains_let_other_tasks_run() {
     const LINKS: usize = 900;
-    // After 256 links of a chain the next one waits for its turn, and in the end each chain does so.
+    // After 256 links of a chain, the next link has to wait for its turn. This can happen to each of the three chains.
     const MOST: usize = 3 * 257;
     for scheduler in ["stealing", "dynamic", "eft", "static"] {
         for units in ["1:CPU:1", "1:EMU:1"] {
@@ -88,7 +90,7 @@ fn long_chains_let_other_tasks_run() {
                 let rt = Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap();
                 let (open, wait) = gate();
                 let (links, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-                // When a link ends, the next links of the other chains are ready.
+                // When a link ends, the next links of the other chains are already ready.
                 let [x, y, z] = [0u64; 3].map(|zero| rt.scalar(zero));
                 rt.task("first", (x.inout(), y.inout(), z.inout())).cpu(move |_, _| wait()).submit().unwrap();
                 for n in 0..LINKS {
@@ -98,7 +100,7 @@ fn long_chains_let_other_tasks_run() {
                         .cpu(move |_, _| _ = links.fetch_add(1, Ordering::SeqCst));
                     link.submit().unwrap();
                 }
-                // More tasks than a unit is given ahead.
+                // Submit more tasks than a unit is given in advance.
                 for _ in 0..8 {
                     let (links, last) = (links.clone(), last.clone());
                     let other = move |_: &thalweg::Context, ()| {

@@ -1,6 +1,6 @@
-//! Captured values of bodies and contents of errors, which belong to the user. They may have any size and alignment.
-//! Their destructors may submit, wait, or panic; they run exactly once, when the task ends, and never where they could
-//! stop the runtime.
+//! Captured values of bodies and contents of errors, which are user-defined. They may have any size and alignment, and
+//! their destructors may submit, wait, or panic. Each destructor runs exactly once, when the task ends, and never at a
+//! point where it could block the runtime.
 
 use crate::common::{failed, for_each_mix, poison, watched};
 use std::fmt;
@@ -81,7 +81,8 @@ fn capture_may_submit_when_dropped() {
                 }));
                 let operation = sum_with(captured);
                 rt.task("reduce", (x.reduction(operation),)).cpu(|_, (x,)| x[0] = 1.0).submit().unwrap();
-                // The write replaces the reduction in the history, which drops it here, under the history's lock.
+                // The write replaces the reduction in the history, so the reduction is dropped here, while the history
+                // is locked.
                 rt.task("write", (x.output(),)).cpu(|_, (x,)| x[0] = 2.0).submit().unwrap();
             }
             rt.wait().unwrap();
@@ -129,7 +130,8 @@ fn error_may_submit_when_dropped() {
                 assert_eq!(failed(rt.wait()), ["fails"]);
                 assert_eq!(dropped.load(Ordering::Relaxed), round, "dropped although the value can still be requested");
                 assert_eq!(poison(rt.read_scalar(&x)).1, "failed: it failed");
-                // The write replaces the failed task in the history, which drops it here, under the history's lock.
+                // The write replaces the failed task in the history, so the task is dropped here, while the history is
+                // locked.
                 rt.task("mends", (x.output(),)).cpu(|_, (x,)| x[0] = 1).submit().unwrap();
                 rt.wait().unwrap();
                 rt.wait().unwrap();
@@ -204,7 +206,7 @@ fn destructor_of_an_operation_may_panic() {
     });
 }
 
-/// Returns a value that waits for the runtime in its destructor, and a channel that receives the result of that wait.
+/// Returns a value whose destructor waits for the runtime, and a channel that receives the result of this wait.
 fn waits(rt: &Arc<Runtime>) -> (impl Send + Sync + 'static, std::sync::mpsc::Receiver<Result<(), RunError>>) {
     let (rt, (said, heard)) = (rt.clone(), std::sync::mpsc::channel());
     (OnDrop(move || said.send(rt.wait()).unwrap()), heard)
@@ -250,7 +252,7 @@ fn destructor_of_a_skipped_task_cannot_wait_under_placement() {
         let y = rt.scalar(0u64);
         rt.task("fails", (y.inout(),)).cpu(|_, (_,)| Err::<(), _>("no")).submit().unwrap();
         assert_eq!(failed(rt.wait()), ["fails"]);
-        // Under placement, a task that is poisoned at submission is dropped by the submitting thread.
+        // With placement, the submitting thread drops a task that is already poisoned at submission.
         let (waiting, heard) = waits(&rt);
         rt.task("skipped", (y.inout(),)).cpu(move |_, (_,)| drop(waiting)).submit().unwrap();
         assert!(is_refused(heard.recv().unwrap()));

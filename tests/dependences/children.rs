@@ -1,4 +1,4 @@
-//! Children: the accesses they may have, the tasks that wait for them, and the depth to which they nest.
+//! Children of tasks: which accesses they may have, which tasks wait for them, and how deep they can nest.
 
 use crate::common::{MIXES, builder, failed, gate, runtime, watched, words};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ fn on_each(test: impl FnOnce(&Runtime) + Clone + Send + 'static) {
     [false, true].into_iter().for_each(|hosts| on_each_hosted(hosts, test.clone()));
 }
 
-/// Does the same as [`on_each`] from a thread that hosts no unit.
+/// Like [`on_each`], but the submitting thread hosts no unit.
 fn on_each_apart(test: impl FnOnce(&Runtime) + Clone + Send + 'static) {
     on_each_hosted(false, test);
 }
@@ -32,7 +32,7 @@ fn inside<A: thalweg::task::Accesses, R: Send + 'static>(
 ) -> R {
     let (said, hear) = channel();
     let parent = rt.task("parent", accesses).cpu(move |at, _| said.send(act(at)).unwrap()).submit_handle().unwrap();
-    rt.wait_for(&parent).unwrap(); // this thread may be the one that runs the parent
+    rt.wait_for(&parent).unwrap(); // the parent may only be able to run on this thread
     hear.recv().unwrap()
 }
 
@@ -142,7 +142,7 @@ fn failed_child_is_reported_to_its_parent_once_and_poisons_only_its_output() {
         };
         rt.task("parent", x.weak_inout()).host(body).submit().unwrap();
         let values = [0, 1, 2].map(|i| rt.read(x.slice(i)).ok().map(|x| x[0]));
-        // On units whose bodies cannot wait, the parent itself has failed, so everything it declared is missing.
+        // On units whose bodies cannot wait, the parent itself fails, so all data that it declared is poisoned.
         if rt.configuration().contains("CPU:1") {
             assert_eq!(values, [Some(5), None, Some(1)]);
             assert_eq!(failed(rt.wait()), ["bad"]);
@@ -327,7 +327,7 @@ fn take_of_an_empty_array_waits_for_children_that_access_it() {
 
 #[test]
 fn result_is_available_when_the_body_ends_despite_pending_children() {
-    // A thread that hosts a unit might run the child, which waits for that very thread.
+    // A hosting thread could run the child itself and deadlock, because the child waits for that thread.
     on_each_apart(|rt| {
         let (x, (open, wait)) = (rt.data(vec![0u64; 2]), gate());
         let inner = x.clone();
@@ -337,7 +337,8 @@ fn result_is_available_when_the_body_ends_despite_pending_children() {
         });
         let result = parent.submit().unwrap();
         rt.wait_for(&result.task()).unwrap();
-        // Two tasks submitted after the parent has ended: one accesses only the result, the other also a region.
+        // Two tasks submitted after the parent has ended: one accesses only the result, and the other accesses a region
+        // as well.
         let alone = rt.task("alone", result.input()).returns(|_, one| *one).submit().unwrap();
         let with = rt.task("with", (result.input(), x.slice(1).inout())).host(|_, (one, x)| x[0] = *one);
         with.submit().unwrap();
@@ -347,7 +348,7 @@ fn result_is_available_when_the_body_ends_despite_pending_children() {
     });
 }
 
-/// The writer waits at every access that it shares with the parent, not only at the first.
+/// The writer has to wait for every access that it shares with the parent, not only for the first.
 #[test]
 fn task_after_a_finished_parent_waits_for_its_children_at_each_access() {
     for read in [0, 1] {
@@ -361,7 +362,7 @@ fn task_after_a_finished_parent_waits_for_its_children_at_each_access() {
             });
             let writer = rt.task("writer", (data[0].inout(), data[1].inout()));
             let writer = writer.cpu(|_, (x, y)| (x[0], y[0]) = (1, 1)).submit_handle().unwrap();
-            // Long enough for the writer to run if nothing held it up.
+            // This is long enough for the writer to run if nothing blocks it.
             (0..1000).take_while(|_| !writer.is_finished()).for_each(|_| std::thread::yield_now());
             drop(open);
             assert_eq!(told.recv().unwrap(), 0, "the child read before the writer wrote");
@@ -429,7 +430,7 @@ fn failure_in_a_weakly_held_region_does_not_reach_readers_of_the_parents_outputs
         let parent = rt.task("parent", (x.weak_input(), y.output()));
         let result = parent.returns(move |_, ((), y)| (wait(), y[0] = 2).1).submit().unwrap();
         rt.clear(&x).unwrap();
-        // The task gets `x` from the clear, and only `y` and the result from the parent.
+        // The task depends on the clear for `x`, and on the parent only for `y` and the result.
         let sum = |_: &Context, ((), x, y): (&(), &[u64], &[u64])| x.iter().sum::<u64>() + y[0];
         let sum = rt.task("sum", (result.input(), x.input(), y.input())).returns(sum).submit().unwrap();
         drop(open);
@@ -447,7 +448,7 @@ fn reduction_of_a_child_precedes_those_after_its_parent() {
         let (open, wait) = gate();
         let inner = x.clone();
         let parent = move |at: &Context, _: ((),)| {
-            wait(); // until the reduction after this task has its turn
+            wait(); // until the reduction after this task may run
             at.task("child", (inner.slice(..1).reduction(Sum),)).cpu(add(10.0)).submit().unwrap();
         };
         rt.task("parent", (x.slice(..2).weak_inout(),)).cpu(parent).submit().unwrap();

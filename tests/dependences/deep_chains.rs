@@ -1,5 +1,5 @@
-//! Chains of any length: failures that are passed on, nested tasks, nested groups. Neither dropping them nor
-//! formatting them may need a stack as deep as the chain is long.
+//! Chains of any length: failures that are passed on, nested tasks, nested groups. Neither dropping nor formatting such
+//! a chain may recurse along the chain.
 
 use crate::common::{failed, runtime};
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use thalweg::prelude::*;
 
-/// Runs `test` under the watchdog, on a stack too small for a recursion along a chain.
+/// Runs `test` under the watchdog, on a stack that is too small for recursion along a chain.
 fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
     crate::common::watched(what, || {
         let thread = std::thread::Builder::new().stack_size(256 << 10);
@@ -26,7 +26,7 @@ where
     let mut last = rt.task("first", ()).try_returns(|_, ()| Err::<u32, _>("no")).submit().unwrap();
     for _ in 0..STAGES {
         let before = last;
-        // The predecessor has ended, so the wait in the body does not suspend it.
+        // The predecessor has already ended, so the wait does not suspend the body.
         rt.wait_for(&before.task()).unwrap_err();
         last = rt.task("stage", ()).try_returns(move |_, ()| before.get().map_err(wrap)).submit().unwrap();
     }
@@ -72,7 +72,7 @@ fn failure_wrapped_without_source_by_many_stages_is_dropped() {
     watched("hidden", || failures_passed_on(Hidden));
 }
 
-/// Submits one child, which does the same, down to a leaf that fails.
+/// Submits a child that does the same in turn, down to a leaf that fails.
 fn nest(cx: &Context, x: &Arc<Data<u64>>, levels: usize) -> Result<(), SubmitError> {
     let below = x.clone();
     let child = cx.task("level", (x.weak_inout(),));
@@ -118,7 +118,8 @@ fn deeply_nested_groups_are_cancelled_counted_and_dropped() {
     });
 }
 
-/// The readers of one array are joined in groups, and each join waits for the one before; the first reader ends last.
+/// The readers of an array are combined into joins, each of which waits for the previous join. The first reader ends
+/// last.
 #[test]
 fn joins_of_many_readers_end_when_the_first_ends() {
     watched("readers", || {
@@ -159,7 +160,7 @@ fn domains_with_failed_children_are_freed_with_their_data() {
             rt.task("parent", x.weak_inout()).host(body).submit().unwrap();
         }
         assert_eq!(failed(rt.wait()), ["leaf"; 100]);
-        // These calls wait for the releases of the arrays; after the second call the failures have no other owner.
+        // These calls wait until the arrays are released. After the second call, nothing else owns the failures.
         (0..4).for_each(|_| rt.wait().unwrap());
         assert_eq!(Arc::strong_count(&alive), 1);
     });

@@ -1,4 +1,5 @@
-//! Loops over partitions: they equal their iterations submitted one by one; and loops that are refused.
+//! Loops over partitions, which must have the same effect as their iterations submitted one by one; and loops that are
+//! refused.
 
 use crate::common::{MIXES, failed, for_each_mix, gate, runtime, watched};
 use proptest::prelude::*;
@@ -101,7 +102,7 @@ fn submit(rt: &Runtime, data: &[Data<u64>], sum: &Data<u64>, step: &Loop, togeth
     }
 }
 
-/// Views with or without the number of the iteration.
+/// Views of a loop body, with or without the iteration index.
 trait Views {
     fn split(&mut self) -> (&mut [u64], &[u64]);
 }
@@ -263,7 +264,7 @@ fn refused_loop_submits_nothing() {
     assert!(matches!(endless, Err(SubmitError::NoLength { .. })), "{endless:?}");
     let overlap = rt.for_each("loop", (x.blocks(10).grow(1).input(), x.blocks(10).output())).cpu(|_, _| ()).submit();
     assert!(matches!(overlap, Err(SubmitError::OverlappingAccesses { .. })), "{overlap:?}");
-    // The first iterations would not overlap, but the last ones do.
+    // The first iterations do not overlap, but the last ones do.
     let late = (x.slice(..60).blocks(10).input(), x.slice(40..).blocks(10).inout());
     rt.for_each("apart", (x.slice(..40).blocks(10).input(), x.slice(60..).blocks(10).inout()))
         .cpu(|_, _| ())
@@ -413,7 +414,7 @@ fn failure_of_a_loop_names_the_iteration() {
         let group = rt.group();
         group.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().unwrap();
         assert_eq!(failed_iterations(group.wait()), [7, 33], "in a loop of a group");
-        // The failure names the index of the iteration, wherever the range begins.
+        // The failure names the iteration's index, regardless of where the range begins.
         let named = rt.scope(|s| s.for_each("odd", 5..50).cpu(move |_, i| odd(i)).submit().map(drop).unwrap());
         assert_eq!(failed_iterations(named), [2, 28], "in a loop of a scope");
         let mut step = rt

@@ -63,7 +63,7 @@ fn dropping_the_runtime_during_unwinding_ends() {
                     panic!("the program gives up");
                 }));
                 assert!(unwound.is_err());
-                // Some tasks may have begun before the runtime learnt of the panic, but each has either run or been
+                // Some tasks may have begun before the runtime noticed the panic, but every task has either run or been
                 // dropped.
                 assert_eq!(Arc::strong_count(&ran), 1);
             });
@@ -78,7 +78,7 @@ fn task_never_begins_after_unwinding_starts() {
         let held = dropped.clone();
         let ran = Arc::new(AtomicUsize::new(0));
         let counter = ran.clone();
-        // On a unit that the submitter hosts, nothing begins before the submitter waits.
+        // On a unit hosted by the submitter, no task begins before the submitter waits.
         let unwound = catch_unwind(AssertUnwindSafe(move || {
             let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build().unwrap();
             let x = rt.scalar(0);

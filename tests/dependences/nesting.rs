@@ -1,5 +1,5 @@
-//! Tasks submitted by bodies: regions that a task holds are refused to all tasks submitted inside it, directly or
-//! indirectly; all other data is free.
+//! Tasks submitted by bodies. Tasks submitted inside a task, directly or indirectly, are refused access to the regions
+//! that this task holds; they may access all other data.
 
 use crate::common::{MIXES, gate, watched, words};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -62,8 +62,8 @@ fn nested_task_on_a_region_its_ancestor_updates_is_refused() {
             told.send(refused).unwrap();
         };
         rt.task("parent", (x.slice(..6).inout(),)).cpu(body).submit().unwrap();
-        // The reader is ordered after the parent and would be before the nested task: it would see one update without
-        // the other.
+        // The reader is ordered after the parent and before the nested task, so it would see one update without the
+        // other.
         let seen = rt.data(vec![0u64; 10]);
         let copy = |_: &Context, (seen, x): (&mut [u64], &[u64])| seen.copy_from_slice(x);
         rt.task("reader", (seen.output(), x.input())).cpu(copy).submit().unwrap();
@@ -143,7 +143,7 @@ fn regions_of_a_finished_ancestor_are_refused() {
             touch(&child, "grandchild", (free.inout(),)).unwrap();
         };
         let own = y.clone();
-        // The task in between holds nothing, but is still an ancestor.
+        // The task in between holds no region but is still an ancestor.
         let body = move |_: &Context, _: View<'_>| {
             wait(); // so that `child` is submitted after `behind`
             let inner = parent.clone();
@@ -158,7 +158,7 @@ fn regions_of_a_finished_ancestor_are_refused() {
         rt.wait().unwrap();
         is_refused(&heard.recv().unwrap(), "parent");
         is_refused(&heard.recv().unwrap(), "child");
-        // Outside the bodies, all data is free again.
+        // Outside the bodies, all data may be accessed again.
         touch(&rt, "outside", (x.inout(), y.inout(), z.inout())).unwrap();
         rt.wait().unwrap();
     });
@@ -173,7 +173,7 @@ fn rayon_threads_of_a_body_count_as_its_body() {
             let both = Barrier::new(2);
             let [a, b] = inside(&rt, &x, move |rt| {
                 let half = || {
-                    both.wait(); // forces the halves onto two threads
+                    both.wait(); // forces the two halves to run on different threads
                     touch(rt, "free", (free.inout(),)).unwrap();
                     touch(rt, "half", (held.input(),))
                 };
@@ -230,7 +230,8 @@ fn tasks_of_two_runtimes_are_not_each_others_ancestors() {
             let back = held.clone();
             let body = move |_: &Context, _: View<'_>| {
                 told.send(touch(&inner, "own child", (again.input(),))).unwrap();
-                // The innermost body here belongs to the other runtime, although it may run on a thread of the first.
+                // The innermost body belongs to the other runtime, although it may run on a thread of the first
+                // runtime.
                 told.send(touch(&first, "stranger", (back.inout(),))).unwrap();
             };
             other.task("other", (foreign.inout(),)).cpu(body).submit().unwrap();
@@ -352,7 +353,7 @@ fn accelerator_body_holds_its_regions() {
 
 #[test]
 fn long_line_of_tasks_that_submit_the_next_does_not_grow() {
-    // Nothing grows along such a line: each task holds the same regions as the first.
+    // Nothing may grow along such a chain of descendants, because each task holds the same regions as the first.
     const STEPS: u64 = 20_000;
     fn step(rt: &Arc<Runtime>, n: u64, x: Data<u64>, done: Sender<u64>) {
         let (inner, next) = (rt.clone(), x.clone());

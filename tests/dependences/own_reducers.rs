@@ -1,5 +1,5 @@
-//! Reductions by user-defined operations: tasks with the same operation run concurrently, tasks with different ones in
-//! order.
+//! Reductions with user-defined operations. Tasks with the same operation run concurrently; tasks with different
+//! operations run in order.
 
 use crate::common::{gate, runtime, watched};
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use thalweg::prelude::*;
 
 const MIXES: [&str; 3] = ["2:CPU:1", "1:CPU:1,1:EMU:1", "2:EMU:1"];
 
-/// Concatenates words in the order of submission: associative, but not commutative.
+/// Concatenates words in submission order. The operation is associative but not commutative.
 #[derive(Clone, Copy)]
 struct Join;
 
@@ -24,7 +24,7 @@ impl Reducer<u64> for Join {
     }
 }
 
-/// Exclusive or, in any order.
+/// Exclusive or, which may be applied in any order.
 #[derive(Clone, Copy)]
 struct Xor;
 
@@ -40,7 +40,7 @@ impl Reducer<u64> for Xor {
     }
 }
 
-/// Sums modulo a number. Each instance is a different operation.
+/// Sum modulo a number. Each instance is a different operation.
 #[derive(Clone, Copy)]
 struct SumModulo {
     modulus: u64,
@@ -65,7 +65,7 @@ impl Reducer<u64> for SumModulo {
     }
 }
 
-/// Has the identity of `Sum`, and computes the same.
+/// Claims to be the same operation as `Sum`, and computes the same result.
 #[derive(Clone, Copy)]
 struct Adds;
 
@@ -226,7 +226,7 @@ thread_local! {
 }
 
 impl Waits {
-    /// Waits; the calls are refused where a task would have to wait for itself.
+    /// Waits for the runtime. The wait is refused if a task would have to wait for itself.
     fn wait(&self) {
         if let Some(rt) = self.rt.upgrade().filter(|_| !IS_WAITING.replace(true)) {
             let _refused = rt.read(&self.seen);

@@ -1,4 +1,4 @@
-//! Partitions: the parts into which a region is cut, their borders and halos, and cuts that are refused.
+//! Partitions: how a region is cut into parts, the parts' borders and halos, and cuts that are refused.
 
 use crate::common::runtime;
 use ndarray::Array4;
@@ -15,7 +15,7 @@ fn ranges<S: Shape>(region: Region<'_, u8, S>) -> Ranges {
     std::array::from_fn(|d| region.range(d))
 }
 
-/// Returns the expected parts: blocks of a size along each dimension, and all their products in row-major order.
+/// Returns the expected parts: the products of the blocks along each dimension, in row-major order.
 fn products(within: &Ranges, size: [usize; 4]) -> Vec<Ranges> {
     let along = |d: usize| blocks(within[d].len(), size[d]).map(move |part| part.start..part.end);
     let at = |d: usize, part: Range<usize>| within[d].start + part.start..within[d].start + part.end;
@@ -90,8 +90,8 @@ proptest! {
                 let (inner, outer) = (part.range(d), grown.range(d));
                 prop_assert_eq!(outer.start, inner.start.saturating_sub(before[d]));
                 prop_assert_eq!(outer.end, (inner.end + after[d]).min(shape[d]));
-                // The border strip of a face is inside the part and the halo is outside; part and halos together are
-                // the grown part.
+                // The border strip of a face is inside the part, and the halo is outside. The part and its halos
+                // together form the grown part.
                 for (face, width) in [(Face::low(d), before[d]), (Face::high(d), after[d])] {
                     let (border, halo) = (part.border(face, width).range(d), part.halo(face, width).range(d));
                     prop_assert_eq!(border.len(), width.min(inner.len()));
@@ -106,7 +106,7 @@ proptest! {
     }
 }
 
-/// The number of elements that always fill whole 64-byte lines, whatever their type.
+/// A number of elements that fills whole 64-byte cache lines for any element type.
 const LINE: usize = 64;
 
 proptest! {

@@ -1,4 +1,4 @@
-//! Ways to write and request regions: indices and ranges in any mix, and whole data objects, in every mode.
+//! Ways to specify and request regions: any mix of indices and ranges, and whole data objects, in every mode.
 
 use crate::common::{for_each_mix, runtime};
 use std::ops::Bound;

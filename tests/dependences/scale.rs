@@ -58,7 +58,7 @@ fn take_does_not_return_while_a_task_with_an_empty_region_is_pending() {
             std::thread::scope(|scope| {
                 let (rt, handle) = (&rt, x.clone());
                 scope.spawn(move || {
-                    // By the last of these calls the take usually waits; it may refuse them earlier.
+                    // The take usually waits by the time of the last call. Earlier calls may be refused.
                     let look = || rt.task("look", (handle.slice(0..0).input(),)).cpu(|_, _| ()).submit();
                     (0..1000).take_while(|_| look().is_ok()).for_each(|_| std::thread::yield_now());
                     drop(open);

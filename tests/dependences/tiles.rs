@@ -1,5 +1,5 @@
-//! Arrays written in tiles and read in tiles, with halos, by faces and as a whole, with occasional writes that are no
-//! tiles. The result must equal a sequential run.
+//! Arrays that are written in tiles and read in tiles, with halos, by faces and as a whole, with occasional writes of
+//! regions that are not tiles. The result must equal that of a sequential run.
 
 use crate::common::for_each_mix;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
@@ -11,7 +11,7 @@ const TILE: (usize, usize) = (4, 5);
 
 type Rectangle = (Range<usize>, Range<usize>);
 
-/// Generator of numbers below a bound, the same in each run (Knuth's linear congruential generator, high bits).
+/// Random number generator with a fixed seed (Knuth's linear congruential generator, high bits).
 struct Drawn(u64);
 
 impl Drawn {
@@ -34,7 +34,7 @@ impl Drawn {
         (along(self, TILE.0, SHAPE.0), along(self, TILE.1, SHAPE.1))
     }
 
-    /// Draws tiles mostly; one draw in `rarely` is an arbitrary block, and one the whole array.
+    /// Usually draws tiles. One draw in `rarely` is an arbitrary block, and one in `rarely` is the whole array.
     fn written(&mut self, rarely: usize) -> Rectangle {
         match self.below(rarely) {
             0 => (self.range(SHAPE.0), self.range(SHAPE.1)),
@@ -67,8 +67,8 @@ fn change(mut target: ArrayViewMut2<'_, u64>, by: u64) {
     target.indexed_iter_mut().for_each(|((i, j), x)| *x = x.wrapping_mul(3).wrapping_add(by ^ (i * 64 + j) as u64));
 }
 
-/// The regions that a task reads in one array and changes in the other. If `adds`, the change is a commutative
-/// addition.
+/// The region that a task reads in one array and the region that it changes in the other. If `adds` is true, the change
+/// is a commutative addition.
 struct Step {
     from: usize,
     seen: Rectangle,

@@ -17,8 +17,8 @@ fn most_pending(rt: &Runtime, tasks: usize, body: impl Fn() + Clone + Send + 'st
         let (submitted, finished, most, body) = (submitted.clone(), finished.clone(), most.clone(), body.clone());
         let count = move |_: &Context, ()| {
             body();
-            // The order matters: a thread may lose its core between the two loads. The difference is then too small,
-            // never too large.
+            // The order of the two loads matters, because the thread may be preempted between them. In this order, the
+            // difference can then only be too small and never too large.
             let submitted = submitted.load(Ordering::SeqCst);
             let pending = submitted.saturating_sub(finished.fetch_add(1, Ordering::SeqCst));
             most.fetch_max(pending, Ordering::SeqCst);
@@ -35,8 +35,8 @@ fn window_throttles_a_submitter_that_hosts_no_unit() {
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let rt = builder(units, false).max_pending_tasks(64).build().unwrap();
-            // If the system runs no unit for a while, the window widens to four times the pending tasks: twice in this
-            // test.
+            // If the system does not schedule any unit for a while, the window widens to four times the number of
+            // pending tasks. In this test, that can happen twice.
             let most = most_pending(&rt, 100_000, || ());
             assert!(most <= 64 * 32, "{most} tasks pending at a window of 64");
         });
@@ -73,7 +73,7 @@ fn window_gives_way_when_all_tasks_wait_for_a_later_submission() {
                         opened();
                     };
                     rt.task("gate", (x.inout(),)).cpu(body).submit().unwrap();
-                    begins.recv().unwrap(); // so the task runs on another thread than this one
+                    begins.recv().unwrap(); // ensures that the task runs on another thread
                     (0..200).for_each(|_| _ = rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap());
                     drop(open);
                 }

@@ -1,6 +1,6 @@
-//! Failures of bodies: the cause is reported, dependent tasks are skipped, and everything else continues.
+//! Failing bodies: the cause is reported, dependent tasks are skipped, and everything else continues.
 //!
-//! Every test runs on every mix of units under every scheduler. None looks at a clock.
+//! Every test runs on every mix of units under every scheduler, and no test depends on timing.
 
 use crate::common::{failed, for_each_mix, poison};
 use rayon::prelude::*;
@@ -81,7 +81,7 @@ fn panicking_destructor_of_a_capture_fails_its_task() {
         let bomb = Bomb;
         let body = move |_: &thalweg::Context, (_,): (&mut [f64],)| drop(bomb);
         rt.task("armed", (x.inout(),)).cpu(body).submit().unwrap();
-        // This task is poisoned and never runs, so the runtime itself drops the value.
+        // This task is poisoned and never runs, so the runtime drops the value itself.
         let bomb = Bomb;
         let body = move |_: &thalweg::Context, (_,): (&mut [f64],)| drop(bomb);
         rt.task("unused", (x.inout(),)).cpu(body).submit().unwrap();
@@ -143,8 +143,8 @@ fn poison_passes_even_if_the_task_is_also_a_mere_predecessor() {
             open.take();
             rt.wait().unwrap_err();
         }
-        // This task depends on the failed one twice: it overwrites what that task has read, and reads what it should
-        // have written.
+        // This task depends on the failed task twice: it overwrites the region that the failed task has read, and reads
+        // the region that the failed task should have written.
         rt.task("user", (read.output(), written.input())).cpu(|_, (read, _)| read[0] = 7).submit().unwrap();
         drop(open);
         let _ = rt.wait();
@@ -156,7 +156,7 @@ fn poison_passes_even_if_the_task_is_also_a_mere_predecessor() {
 fn writer_after_a_failed_reader_is_not_poisoned() {
     for_each_mix(|rt| {
         let (x, y) = (rt.data(vec![1.0; N]), rt.data(vec![2.0; N]));
-        // The reader of `x` fails; the later writer of `x` only has to wait for it.
+        // The reader of `x` fails. The later writer of `x` has to wait for the reader but is not poisoned.
         rt.task("reader", (x.input(), y.inout())).cpu(|_, _| Err("no")).submit().unwrap();
         rt.task("writer", (x.inout(),)).cpu(|_, (x,)| x.fill(3.0)).submit().unwrap();
         assert_eq!(failed(rt.wait()), ["reader"]);
@@ -230,7 +230,7 @@ fn panic_in_nested_rayon_call_fails_the_task() {
             rt.task("nested", (x.inout(),)).cpu(move |_, _| act()).submit().unwrap();
             assert_eq!(failed(rt.wait()), ["nested"]);
             assert_eq!(poison(rt.read(&x.all())).1, format!("panicked: {message}"));
-            // The pool must work as before.
+            // The pool must still work.
             let sum = |_: &thalweg::Context, (x,): (&mut [f64],)| x.par_iter_mut().for_each(|x| *x = 1.0);
             rt.task("after", (x.output(),)).cpu(sum).submit().unwrap();
             assert_eq!(rt.take(x).unwrap(), [1.0; N]);
@@ -240,7 +240,7 @@ fn panic_in_nested_rayon_call_fails_the_task() {
 
 #[test]
 fn panic_spawned_into_the_units_pool_is_contained() {
-    // Only if the submitter hosts no unit: a body then runs in the pool of its unit.
+    // The submitter must not host a unit, so that each body runs in the pool of its unit.
     for units in crate::common::MIXES {
         crate::common::watched(units, move || {
             let rt = crate::common::runtime(units);
@@ -338,8 +338,8 @@ fn long_chain_of_skipped_tasks_ends() {
             Err(ExitCode(1))
         };
         rt.task("first", (x.inout(),)).cpu(body).submit().unwrap();
-        // Fewer tasks than the window: otherwise a hosting submitter would execute the first task itself, and wait for
-        // itself.
+        // Submit fewer tasks than the window allows. Otherwise, a hosting submitter would execute the first task itself
+        // and deadlock.
         for _ in 0..900 {
             rt.task("next", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
         }
@@ -351,8 +351,8 @@ fn long_chain_of_skipped_tasks_ends() {
 
 #[test]
 fn wait_covers_tasks_skipped_by_a_copy_engine() {
-    // The last event is the arrival of a slow copy, whose successors are poisoned: a thread that executes no tasks
-    // then ends them all.
+    // The last event is the arrival of a slow copy whose successors are poisoned, so a thread that executes no tasks
+    // has to end all of them.
     crate::common::watched("copy engine", || {
         let slow = EmulatedDevice::new().copy_delay(std::time::Duration::from_millis(30), f64::INFINITY);
         let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(move |_| slow.clone());
@@ -370,7 +370,7 @@ fn wait_covers_tasks_skipped_by_a_copy_engine() {
     });
 }
 
-/// Submits a child that does the same, `levels` times, and returns the error of the level below.
+/// Submits a child that does the same in turn, `levels` levels deep, and returns the error of the level below.
 fn descend(cx: &Context, levels: usize) -> Result<(), RunError> {
     match levels {
         0 => cx.task("leaf", ()).cpu(|_, ()| Err("deep down")).submit()?,
@@ -379,8 +379,8 @@ fn descend(cx: &Context, levels: usize) -> Result<(), RunError> {
     cx.wait()
 }
 
-/// Each level fails with the error of the level below. All failures are reported, but the text of one must not contain
-/// those of all levels below it.
+/// Each level fails with the error of the level below. All failures are reported, but the text of a failure must not
+/// contain the texts of all levels below it.
 #[test]
 fn text_of_nested_failures_stays_short() {
     let text_of = |levels: usize| {

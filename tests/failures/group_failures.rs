@@ -1,10 +1,10 @@
-//! Failures of group members that finished before later members are submitted: the group remembers them as long as its
-//! value can be used, however often its lists are shortened or replaced.
+//! Failures of group members that end before later members are submitted. The group remembers these failures as long as
+//! its value can be used, however often its lists are shortened or replaced.
 
 use crate::common::{failed, runtime};
 use thalweg::prelude::*;
 
-/// More entries than any list of a history holds before it is shortened.
+/// More entries than any list in a history has before it is shortened.
 const MANY: usize = 50;
 
 fn member(rt: &Runtime, x: &Data<u64>, fails: bool) {
@@ -61,6 +61,6 @@ fn member_inherits_the_failure_of_the_groups_predecessor() {
     }
     rt.task("count", (ran.after(),)).cpu(|_, _| ()).submit().unwrap();
     let _ = rt.wait(); // the failure was reported
-    rt.accept(&ran).unwrap(); // the skipped members would have updated it
+    rt.accept(&ran).unwrap(); // accept the region, which the skipped members have not updated
     assert_eq!(rt.read_scalar(&ran).unwrap(), 0, "a member used the value that the writer failed to write");
 }

@@ -1,4 +1,4 @@
-//! Lost devices and failing copies: other units take over, lost data is reported, and nothing hangs.
+//! Lost devices and failing copies: other units take over the work, lost data is reported, and nothing hangs.
 
 use crate::common::watched;
 use thalweg::error::FailureReason;
@@ -58,7 +58,7 @@ fn other_units_take_over_from_a_lost_device() {
                     }
                 }
                 assert!(lost < ARRAYS && (failed == 0) == (lost == 0), "{scheduler}: {lost} lost, {failed} failed");
-                // Overwritten data is available again, and the rest of the machine continues.
+                // Overwritten data is available again, and the rest of the machine keeps working.
                 let again = |x: &Data<u64>| {
                     rt.task("fill", (x.output(),)).cpu(|_, (x,)| x.fill(7)).submit().unwrap();
                     rt.task("add", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1)).submit().unwrap();
@@ -86,7 +86,7 @@ fn loss_of_the_last_device_of_a_kind_poisons_its_tasks() {
         }
         let RunError::Failed(failures) = rt.wait().unwrap_err() else { panic!("another error") };
         assert_eq!((failures.len(), failures[0].skipped()), (1, 1));
-        // No unit is left for this task, so it fails by the same loss.
+        // No unit is left for this task, so it fails because of the same loss.
         rt.task("device", (y.inout(),)).emulated(|_, (y,)| y[0] += 1).submit().unwrap();
         assert!(matches!(rt.read(&y.all()), Err(RunError::Poisoned(cause)) if is_loss(&cause)));
         assert!(matches!(rt.fetch(&rt.data(vec![0u8; 4]).all(), SpaceId(1)), Err(RunError::Poisoned(_))));

@@ -1,5 +1,5 @@
-//! Misuse of the interface: every refusal has a type, names the argument, the data and the ranges, suggests a
-//! correction, and changes nothing. The runtime and the data work afterwards as before.
+//! Misuse of the interface. Every refusal has a specific type, names the argument, the data and the ranges, suggests a
+//! correction, and changes nothing. The runtime and the data remain usable.
 
 use crate::common::{runtime, watched, words};
 use ndarray::{Array2, Array3};
@@ -11,8 +11,8 @@ use thalweg::prelude::*;
 
 const UNITS: [&str; 3] = ["2:CPU:1", "1:CPU:1,1:EMU:1", "1:EMU:1"];
 
-/// Runs `test` on machines with and without CPU units and devices. A task must still work afterwards, and nothing has
-/// failed.
+/// Runs `test` on machines with and without CPU units and devices. Afterwards, checks that a task still works and that
+/// nothing has failed.
 fn on_each(test: impl Fn(&Runtime, &Data<f64>) + Clone + Send + 'static) {
     for units in UNITS {
         let test = test.clone();
@@ -65,7 +65,7 @@ fn region_out_of_bounds_is_refused_with_its_bounds() {
         let three = "cannot access region [0..2, 0..4, 0..4] of data 2 in `t`: it is out of bounds; \
                      try a region inside [0..2, 0..3, 0..4]";
         assert_eq!(refusal(rt, (x.input(), c.block((0..2, 0..4, 0..4)).input())), three);
-        // Requests return the same text, in every address space.
+        // Requests return the same text in every address space.
         assert_eq!(words(&refused(rt.read(&x.slice(5..11)))), of(one, "read"));
         assert_eq!(words(&refused(rt.wait_on(&a.block((1..3, 2..7))))), of(two, "wait_on"));
         for space in rt.machine().spaces() {
@@ -172,7 +172,7 @@ fn task_without_a_body_for_any_unit_is_refused() {
             } else {
                 assert_eq!(emulated, Err(no_unit("EMU")))
             }
-            // Without a CPU unit, hosting threads run the bodies for cores.
+            // Without a CPU unit, the threads that host devices run the bodies for cores.
             host.unwrap();
             concurrent.unwrap();
             let gpu = rt.task("t", (x.inout(),)).gpu(|_, _| ()).submit().map_err(|e| words(&e));
@@ -247,7 +247,7 @@ fn working_set_larger_than_any_memory_is_refused() {
         let sizes = |device| EmulatedDevice::new().capacity_bytes([80, 96][device]);
         let rt = Runtime::builder().compute_units("2:EMU:1").emulated_devices(sizes).build().unwrap();
         let (x, y) = (rt.data(vec![1.0f64; 10]), rt.data(vec![1.0f64; 3]));
-        // Cores could run this task in host memory; the hosting thread of a device does it for them.
+        // A core could run this task in host memory. Here, the hosting thread of a device runs it instead.
         rt.task("at home", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] *= x[0]).submit().unwrap();
         let error = rt.task("t", (x.input(), y.output())).emulated(|_, _| ()).submit().unwrap_err();
         assert_eq!(error, SubmitError::WorkingSet { task: "t".into(), needed_bytes: 104, capacity_bytes: 96 });
@@ -319,7 +319,8 @@ fn invalid_machine_configuration_is_refused_by_build() {
     }
 }
 
-/// A call counts as being on the line where its text begins, in whichever way a task or a request is refused.
+/// The reported line of a call is the line where its expression begins, regardless of how a task or a request is
+/// refused.
 #[test]
 fn refusal_names_the_refused_call() {
     fn is_named(refused: SubmitError, line: u32) {
@@ -353,7 +354,7 @@ fn refusal_names_the_refused_call() {
             let line = line!() + 1;
             let refused = rt.take(twice).map(drop).map_err(|error| RunError::from(error).to_string()).unwrap_err();
             assert!(refused.contains(&format!(" at {}:{line}:", file!())), "{refused}");
-            // A refused replay names the place where the task was recorded.
+            // A refused replay names the source location where the task was recorded.
             assert!(step.replay().unwrap_err().to_string().contains(&format!(" at {}:", file!())));
         });
     }

@@ -1,5 +1,5 @@
-//! Numbers at the limits of their types: each is either refused with an error that names it, or has its ordinary
-//! meaning. None causes a panic inside the library, and none makes it wait forever.
+//! Numbers at the limits of their types. Each is either refused with an error that names it or has its ordinary
+//! meaning. None causes a panic inside the library or an endless wait.
 
 use crate::common::{watched, words};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use thalweg::prelude::*;
 const ODD: [f64; 11] =
     [0.0, -0.0, -1.0, 5e-324, 1e-300, 1e-7, 1e300, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
 
-/// Builds a runtime and runs tasks on every unit. Returns the error if it cannot be built.
+/// Builds a runtime and runs tasks on every unit. Returns the error if the runtime cannot be built.
 fn run(builder: Builder) -> Option<String> {
     let rt = match builder.build() {
         Ok(rt) => rt,
@@ -37,7 +37,7 @@ fn run(builder: Builder) -> Option<String> {
     None
 }
 
-/// Runs with each of the odd numbers. Exactly those in `refused` must be refused.
+/// Runs a program with each of the odd numbers, and checks that exactly those in `refused` are refused.
 fn refuses(what: &'static str, refused: &[f64], build: fn(f64) -> Builder) {
     for number in ODD {
         let must = refused.iter().any(|one| one.to_bits() == number.to_bits());
@@ -98,7 +98,7 @@ fn invalid_costs_are_refused_at_submission_and_extreme_weights_work() {
                         submitted => assert!(submitted.is_ok() && !must, "{number}: {submitted:?}"),
                     }
                     if must {
-                        continue; // the weight panics; `panics.rs` tests that
+                        continue; // such a weight panics, which `panics.rs` tests
                     }
                     let space = rt.iteration_space("odd", vec![number, 1.0, number]);
                     for _ in 0..4 {

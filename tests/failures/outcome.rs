@@ -1,5 +1,5 @@
-//! Accesses that provide either the value or its failure: `outcome` of regions, values, tokens and results; and the
-//! recovery of values and results.
+//! Accesses that provide either a value or the failure because of which it is missing: `outcome` of regions, values,
+//! tokens and results. Also the recovery of values and results.
 
 use crate::common::{failed, for_each_mix, gate, poison, runtime, watched};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const N: usize = 64;
 #[error("exit code {0}")]
 struct ExitCode(i32);
 
-/// Returns the value, or the name of the failed task and its exit code.
+/// Returns the value, or the name and the exit code of the failed task.
 fn told<T>(outcome: Result<T, &TaskFailure>) -> Result<T, (String, Option<i32>)> {
     outcome.map_err(|failure| {
         let FailureReason::Returned(error) = failure.reason() else { return (failure.name().to_owned(), None) };
@@ -21,7 +21,7 @@ fn told<T>(outcome: Result<T, &TaskFailure>) -> Result<T, (String, Option<i32>)>
     })
 }
 
-/// Returns the name of the task whose failure is the reason for the missing result.
+/// Returns the name of the task whose failure caused the missing result.
 fn no_result<R: std::fmt::Debug>(result: Pending<R>) -> String {
     match result.get() {
         Err(RunError::NoResult { failure, .. }) => failure.name().to_owned(),
@@ -279,7 +279,7 @@ fn outcome_of_a_region_written_by_children_is_per_child() {
             .cpu(move |at, ()| {
                 at.task("good", inner.slice(..32).inout()).cpu(|_, x| x.fill(2)).submit()?;
                 at.task("bad", inner.slice(32..).inout()).cpu(|_, _| Err(ExitCode(4))).submit()?;
-                // An outcome between siblings.
+                // An outcome access between siblings.
                 at.task("look", inner.slice(31..33).outcome())
                     .cpu(|_, x| assert_eq!(told(x.map(|_| ())).unwrap_err(), root("bad", 4)))
                     .submit()?;

@@ -1,4 +1,4 @@
-//! Panics of public methods: they name the caller's line in the program, not a line of the library.
+//! Panics of public methods, which must name the caller's line in the program and not a line in the library.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,11 +9,11 @@ use thalweg::prelude::*;
 use thalweg::region::Block;
 
 thread_local! {
-    /// The file in which this thread last panicked.
+    /// The file that the last panic on this thread named.
     static FILE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Discards the result of a call that should have panicked.
+/// Discards the result of a call that should have panicked before.
 fn made<T>(_: T) {}
 
 /// Returns calls that each panic, with their names.
@@ -87,7 +87,7 @@ fn calls() -> Vec<(&'static str, Box<dyn Fn()>)> {
             "Program::define",
             Box::new(|| {
                 #[allow(unsafe_code)]
-                // SAFETY: the text has no kernel.
+                // SAFETY: the text has no kernel, so nothing can run.
                 let empty = unsafe { Program::new("empty.cl", "") };
                 let _ = (0..33).fold(empty, |program, _| program.define("N", 1));
             }),
@@ -96,7 +96,7 @@ fn calls() -> Vec<(&'static str, Box<dyn Fn()>)> {
             "Program::header",
             Box::new(|| {
                 #[allow(unsafe_code)]
-                // SAFETY: the text has no kernel.
+                // SAFETY: the text has no kernel, so nothing can run.
                 let empty = unsafe { Program::new("empty.cl", "") };
                 let _ = (0..12).fold(empty, |program, _| program.header("h", ""));
             }),
@@ -113,7 +113,7 @@ fn calls() -> Vec<(&'static str, Box<dyn Fn()>)> {
     ]
 }
 
-/// From the first call on, records the file of each panic for the thread that panics.
+/// Installs a panic hook, once, that records the file of each panic for the panicking thread.
 fn keep_files() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -125,7 +125,7 @@ fn keep_files() {
     });
 }
 
-/// Returns the file that the panic of a call names, or `None` if it does not panic.
+/// Returns the file that the panic of a call names, or `None` if the call does not panic.
 fn file_of(call: impl FnOnce()) -> Option<String> {
     catch_unwind(AssertUnwindSafe(call)).is_err().then(|| FILE.take())
 }

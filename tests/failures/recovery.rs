@@ -11,7 +11,7 @@ use thalweg::prelude::*;
 
 const N: usize = 8;
 
-/// Adds to a region. With `None`, the task fails after it has written half of the region.
+/// Submits a task that adds `n` to a region. With `None`, the task fails after it has written half of the region.
 fn add(rt: &Runtime, region: Region<'_, u64>, n: Option<u64>) {
     let body = move |_: &Context, (x,): (&mut [u64],)| match n {
         Some(n) => {
@@ -60,14 +60,14 @@ fn accepted_region_has_the_value_the_failed_task_left() {
         add(rt, x.all(), None);
         rt.accept(x.all()).unwrap();
         add(rt, x.all(), Some(10));
-        // This region is not poisoned; it may be valid in any memory.
+        // This region is not poisoned, and it may be valid in any memory.
         add(rt, y.all(), Some(1));
         rt.accept(y.slice(1..)).unwrap();
         add(rt, y.all(), Some(1));
         assert_eq!(failed(rt.wait()), ["add"]);
         assert_eq!(rt.read(&x.all()).unwrap(), [110, 110, 110, 110, 12, 12, 12, 12]);
         assert_eq!(rt.take(y).unwrap(), [5; N]);
-        // A read is refused as long as a part is still poisoned, and no longer.
+        // A read is refused for as long as a part is poisoned.
         add(rt, x.all(), None);
         rt.accept(x.slice(1..)).unwrap();
         assert_eq!(poison(rt.read(&x.all())).0, "add");
@@ -93,7 +93,7 @@ fn boxes_of_several_dimensions_can_be_cleared_and_accepted() {
         rt.accept(x.block((3..4, 2..5))).unwrap();
         let expected = Array2::from_shape_fn((4, 6), |(i, j)| u64::from(!((1..3).contains(&i) && (2..5).contains(&j))));
         assert_eq!(rt.read(&x.all()).unwrap(), expected);
-        // The same with a history that is long enough to be kept by parts.
+        // The same must hold for a history that is long enough to be kept by parts.
         for i in 0..40 {
             rt.task("touch", (x.block((i % 4..i % 4 + 1, 0..6)).commutative(),)).cpu(|_, _| ()).submit().unwrap();
         }
@@ -144,7 +144,7 @@ fn data_lost_with_a_device_can_be_cleared_and_accepted() {
             }
             assert_eq!(failed(rt.wait()), ["device"]);
             assert_eq!(poison(rt.read(&x.slice(3..4))).0, "device");
-            // The device's data is gone; the host still has the data from which the device's replica was filled.
+            // The device's data is lost, but the host still has the data from which the device's replica was filled.
             let base = match mend {
                 "clear" => {
                     rt.clear(x.all()).unwrap();
@@ -246,7 +246,7 @@ fn after_access_neither_clears_nor_causes_poison() {
 #[test]
 fn after_access_copies_nothing() {
     watched("moves nothing", || {
-        // The device could not even hold the region of the `after` access.
+        // The device is too small even for the region of the `after` access.
         let device = EmulatedDevice::new().capacity_bytes(64);
         let builder = Runtime::builder().compute_units("1:EMU:1").emulated_devices(move |_| device.clone());
         let rt = builder.build().unwrap();
@@ -305,7 +305,7 @@ fn accepted_region_of_a_skipped_update_keeps_its_old_value() {
         let device = |_| EmulatedDevice::new().failing_copy(0);
         let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(device).build().unwrap();
         let x = rt.data(vec![5u64; N]);
-        add(&rt, x.all(), Some(1)); // is not run: its copy to the device fails
+        add(&rt, x.all(), Some(1)); // does not run, because its copy to the device fails
         assert!(rt.wait().is_err());
         rt.accept(x.all()).unwrap();
         assert_eq!(rt.read(&x.all()).unwrap(), [5; N]);

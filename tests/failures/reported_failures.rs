@@ -1,5 +1,5 @@
-//! Reports of failures. Each is reported once: by the first call that returns it, by a callback, or on standard error
-//! when the runtime ends.
+//! Reports of failures. Each failure is reported exactly once: by the first call that returns it, by a callback, or on
+//! standard error when the runtime ends.
 
 use crate::common::{again, failed, for_each_mix, runtime, watched, words};
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl std::fmt::Display for Typed {
 
 impl std::error::Error for Typed {}
 
-/// Returns the body's error among the sources of `error`.
+/// Finds the body's own error among the sources of `error`.
 fn typed<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Typed> {
     let chain = std::iter::successors(error.source(), |error| error.source());
     chain.into_iter().find_map(|error| error.downcast_ref())

@@ -1,12 +1,12 @@
 //! Random programs on small emulated devices that fail, compared with a sequential oracle.
 //!
-//! Devices have too little memory, of different sizes. Now and then a copy fails, a device is lost, a body fails or
-//! panics, or a handle is dropped. Every other program has tasks whose bodies, on cores or devices, submit children.
-//! Regions overlap partly, or are empty. In every case:
+//! Devices have too little memory, in different amounts. Occasionally a copy fails, a device is lost, a body fails or
+//! panics, or a handle is dropped. In every other program, some bodies on cores or devices submit children. Regions may
+//! overlap partially or be empty. In every case:
 //!
-//! - a value that can be read is the one that the tasks would have written one after the other;
+//! - a value that can be read is the value that the tasks would have written if run one after the other;
 //! - a region that a failed body should have written cannot be read, and neither can anything computed from it;
-//! - a region that no reported failure can have reached can be read;
+//! - a region that no reported failure can have affected can be read;
 //! - nothing hangs.
 //!
 //! `THALWEG_CASES` sets the number of programs (3000), `THALWEG_SEED` the seed of the first one. A failing program
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg::prelude::*;
 
-/// The seed of the current program. The watchdog ends the process if it does not change for a long time.
+/// The seed of the current program. If it does not change for a long time, the watchdog ends the process.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
 fn watch() {
@@ -44,8 +44,8 @@ fn watch() {
             let seed = SEED.load(Ordering::Relaxed);
             (last, looks) = (seed, if seed == last { looks + 1 } else { 0 });
             if looks == 6 {
-                // Written directly to standard error, because the captured output of the test is lost with the
-                // process.
+                // Write directly to standard error, because the captured output of the test is lost when the process
+                // ends.
                 let _ = writeln!(std::io::stderr(), "THALWEG_SEED={seed} hangs: {:#?}", Program::new(seed));
                 std::process::abort();
             }
@@ -60,8 +60,8 @@ fn data_after_failures_is_correct_or_poisoned() {
     (first..first + cases).for_each(check);
 }
 
-/// Regression test: a device was lost on which another device's replicas had relied when they were evicted. It needs a
-/// certain timing, so the program runs many times.
+/// Regression test: replicas on one device were evicted because another device had copies of them, and then this other
+/// device was lost. The failure depends on timing, so the program runs many times.
 #[test]
 fn evicted_replicas_survive_the_loss_of_the_device_they_relied_on() {
     (0..20).for_each(|_| check(515));
@@ -122,7 +122,7 @@ fn hosting_thread_runs_cpu_tasks_after_losing_its_last_device() {
         let data: Vec<_> = (0..20).map(|_| rt.scalar(0u64)).collect();
         rt.task("finds the loss", (x.inout(),)).emulated(|_, _| ()).submit().unwrap();
         for x in &data {
-            rt.task("queued", (x.inout(),)).emulated(|_, _| ()).submit().unwrap(); // no unit is left for these
+            rt.task("queued", (x.inout(),)).emulated(|_, _| ()).submit().unwrap(); // no unit is left for this task
         }
         assert_eq!(common::failed(rt.wait()), ["finds the loss"]);
         rt.task("host", (y.inout(),)).host(|_, (y,)| y[0] = 2).submit().unwrap();
@@ -149,7 +149,7 @@ fn release_of_data_while_its_replica_is_being_evicted_is_safe() {
                 })
                 .submit()
                 .unwrap();
-            // Both wait for the first task, and become ready in one step, in either order.
+            // Both tasks wait for the first one and become ready at the same time, in either order.
             let other = || rt.task("other", (y.inout(), z.input())).emulated(|_, (y, _)| y[0] += 1).submit().unwrap();
             if round % 2 == 0 {
                 other();

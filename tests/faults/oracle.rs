@@ -1,9 +1,9 @@
-//! The oracle: applies the steps one after the other to plain memory.
+//! The oracle, which applies the steps one after the other to plain memory.
 
 use crate::program::Act;
 use crate::steps::{End, Kind, Part, Step, hash, updated};
 
-/// The fate of a task.
+/// What became of a task.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Fate {
     /// The task was not submitted: it was refused, or its parent was skipped.
@@ -12,11 +12,11 @@ pub(crate) enum Fate {
     Failed,
 }
 
-/// The value of every element, or `None` where the value must have been lost.
+/// The value of every element, or `None` if the value must have been lost.
 pub(crate) struct Oracle {
     pub(crate) extents: [usize; 3],
     pub(crate) memory: Vec<Vec<Option<u64>>>,
-    /// Elements that the reported failures can have reached.
+    /// For each element, whether the reported failures can have affected it.
     pub(crate) reached: Vec<Vec<bool>>,
 }
 
@@ -29,7 +29,7 @@ impl Oracle {
         part.elements(self.extents).into_iter().any(|e| self.reached[part.data][e])
     }
 
-    /// Applies one task after the other, and children where their parent is.
+    /// Applies one task after the other; children are applied at their parent's position.
     pub(crate) fn apply(&mut self, act: &Act) {
         match act {
             Act::Task(step) => self.apply_step(step),
@@ -54,7 +54,7 @@ impl Oracle {
         }
     }
 
-    /// Follows failures through the tasks of `act`. `n` is the number of the first one.
+    /// Propagates failures through the tasks of `act`. `n` is the index of the first of these tasks.
     pub(crate) fn reach(&mut self, act: &Act, n: &mut usize, fate: &impl Fn(usize) -> Fate) {
         let own = *n;
         *n += usize::from(act.tasks() > 0);
@@ -82,7 +82,7 @@ impl Oracle {
         }
     }
 
-    /// Checks values that were read.
+    /// Checks the values that were read from `part`.
     pub(crate) fn check(&self, part: &Part, got: &[u64]) {
         for (e, got) in part.elements(self.extents).into_iter().zip(got) {
             match self.memory[part.data][e] {

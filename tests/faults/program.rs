@@ -19,12 +19,12 @@ pub(crate) enum Act {
 /// A task that only submits children.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent {
-    /// Its weak accesses for the children, one region of each data object.
+    /// The parent's weak accesses for its children: one region of each data object.
     pub(crate) weak: Vec<Part>,
     /// A region that the parent itself reads.
     pub(crate) reads: Option<Part>,
     pub(crate) bodies: Bodies,
-    /// Child tasks, and parents among them.
+    /// The children, some of which may be parents themselves.
     pub(crate) children: Vec<Act>,
     pub(crate) waits: bool,
 }
@@ -59,7 +59,7 @@ impl Program {
             if faulty && lot.one_in(5) {
                 device = device.lost_after_tasks(lot.below(6) as u64);
             }
-            // With a delay, every copy is made by the copy engine, concurrently with other events.
+            // With a delay, the copy engine makes every copy, concurrently with other events.
             if lot.one_in(3) { device.copy_delay(Duration::from_nanos(1), f64::INFINITY) } else { device }
         });
         let devices: Vec<_> = devices.collect();
@@ -85,7 +85,7 @@ impl Program {
             program.acts.push(act);
         }
         if seed.is_multiple_of(2) {
-            // Uses a separate random generator, so that the other programs stay as they are.
+            // Use a separate random generator, so that all other programs remain unchanged.
             let acts = std::mem::take(&mut program.acts);
             program.acts = program.nested(&mut Random(!seed), acts, 0);
         }
@@ -151,7 +151,7 @@ impl Program {
             Kind::Max,
         ]);
         if kind == Kind::Concurrent && self.dims > 1 {
-            kind = Kind::Commutative; // regions with gaps in memory are refused
+            kind = Kind::Commutative; // concurrent regions with gaps in memory would be refused
         }
         let bodies = match lot.below(8) {
             0 => Bodies::Cores,
@@ -167,20 +167,20 @@ impl Program {
     }
 }
 
-/// Replaces what a child may not do.
+/// Replaces everything that a child is not allowed to do.
 fn for_a_body(act: &mut Act) {
     if let Act::Task(step) = act {
         if step.kind == Kind::Accumulate {
             step.kind = Kind::Add;
         }
-        // Such a child may be refused at submission, and the program cannot know when that will be.
+        // Such a child may be refused at submission, and whether it is refused cannot be predicted.
         if step.bodies == Bodies::Devices {
             step.bodies = Bodies::All;
         }
     }
 }
 
-/// Returns the bounding box of all that these acts touch in a data object, or `None` if they do not touch it.
+/// Returns the bounding box of all elements of a data object that these acts access, or `None` if there are none.
 fn bounds(acts: &[Act], data: usize) -> Option<Part> {
     let mut parts = Vec::new();
     for act in acts {

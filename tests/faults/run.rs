@@ -1,4 +1,4 @@
-//! Runs a random program and checks the remaining data against the oracle.
+//! Runs random programs and checks the remaining data against the oracle.
 
 use crate::oracle::{Fate, Oracle};
 use crate::program::{Act, Program};
@@ -70,7 +70,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
         }
     }
     wait(&rt);
-    // The loss of a device or the failure of an eviction does not say which elements it affected.
+    // If a device is lost or an eviction fails, the error does not say which elements are affected.
     let vague = |failure: &TaskFailure| {
         let lost = matches!(failure.reason(), FailureReason::Device(error) if error.is_loss());
         lost || failure.name() == "a copy to make room"
@@ -90,7 +90,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
             continue;
         }
         let all = Part { data: which, ranges: extents.map(|extent| 0..extent) };
-        let again = || (0..=devices.len()).find_map(|_| read(&rt, &data, &all)); // reads meet scripted faults too
+        let again = || (0..=devices.len()).find_map(|_| read(&rt, &data, &all)); // scripted faults can also hit reads
         if let Some(got) = again() {
             oracle.check(&all, &got);
             let taken = data[which].take().map(|data| rt.take(data).expect("data that was read is valid on the host"));
@@ -115,7 +115,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
     tasks.unexpected();
 }
 
-/// The results of the tasks' submissions, by the tasks' numbers in their program.
+/// The submission results of tasks, by the tasks' indices in the program.
 #[derive(Clone, Default)]
 struct Tasks(Arc<Mutex<HashMap<usize, Result<TaskId, SubmitError>>>>);
 
@@ -132,7 +132,7 @@ impl Tasks {
         }
     }
 
-    /// Checks that no task was refused for another reason than its size.
+    /// Checks that no task was refused for any reason other than its size.
     fn unexpected(&self) {
         for (n, submitted) in &*self.0.lock().unwrap() {
             let is_expected = matches!(submitted, Ok(_) | Err(SubmitError::WorkingSet { .. }));
@@ -141,7 +141,7 @@ impl Tasks {
     }
 }
 
-/// Submits a task, or a parent with all its children. The first task has the number `n`.
+/// Submits a task, or a parent with all its children. The first task has the index `n`.
 fn submit<S: Dimensions>(front: Front<'_>, data: &[Option<Data<u64, S>>], act: &Act, n: usize, tasks: &Tasks) {
     let submitted = match act {
         Act::Task(step) => S::submit(front, data, step, || ()),
@@ -149,7 +149,8 @@ fn submit<S: Dimensions>(front: Front<'_>, data: &[Option<Data<u64, S>>], act: &
             let region = |part: &Part| S::cut(data[part.data].as_ref().expect("only present data is used"), part);
             let weak: Vec<_> = parent.weak.iter().map(|part| region(part).weak_inout()).collect();
             let reads: Vec<_> = parent.reads.iter().map(|part| region(part).input()).collect();
-            // Handles only for data that the children may touch; the other handles can be dropped in the meantime.
+            // Keep only the handles of data that the children may access; the other handles can be dropped in the
+            // meantime.
             let is_for_children = |which: usize| parent.weak.iter().any(|part| part.data == which);
             let own: Vec<_> =
                 (0..data.len()).map(|which| data[which].clone().filter(|_| is_for_children(which))).collect();

@@ -50,7 +50,7 @@ fn poll<F: IntoFuture>(future: F) -> Poll<F::Output> {
     std::pin::pin!(future.into_future()).as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Some tasks run and others wait; the child drops the data objects when it returns.
+/// The fork happens while some tasks run and others wait. The child drops the data objects when it returns.
 fn child_returns_from_main() {
     for units in MIXES {
         for hosts in [false, true] {
@@ -193,7 +193,7 @@ fn child_builds_and_forks() {
     sums();
 }
 
-/// Other threads hold the locks of runtimes, and those that runtimes share, at some of the moments of the forks.
+/// At some of the forks, other threads hold locks of runtimes and locks that runtimes share.
 fn fork_amid_busy_threads() {
     let (over, rt) = (AtomicBool::new(false), Arc::new(build("1:CPU:1,1:EMU:1", false)));
     let fast = build("2:CPU:1", false);
@@ -235,7 +235,7 @@ fn fork_in_body() {
                     refused(inner.task("beside", ()).cpu(|_, ()| ()).submit());
                     refused(inner.wait());
                     refused(cx.wait());
-                    x[0] = 7; // in the child's memory
+                    x[0] = 7; // changes only the child's memory
                     sums();
                 });
                 x[1] = 8;

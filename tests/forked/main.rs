@@ -1,9 +1,9 @@
 //! Processes that call `fork`: a child is refused the use of its parent's runtimes, ends promptly, and may build new
 //! ones.
 //!
-//! Each case is a separate process, in which this program runs itself. A test harness would hide how a child treats
-//! the locks of other threads and how it returns from `main`. A child that hangs is killed after a while, and has
-//! failed.
+//! Each case runs in a separate process of this same program. There is no test harness, because it would hide how a
+//! child treats the locks of other threads and how it returns from `main`. A child that hangs is killed after a while
+//! and counts as failed.
 
 #![cfg(unix)]
 #![allow(unsafe_code)] // for `fork` itself
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     if let Ok(name) = std::env::var(CASE) {
         let (_, run) = cases::ALL.iter().find(|(case, _)| *case == name).expect("the case is known");
         run();
-        return ExitCode::SUCCESS; // ends the parent and, in most cases, its children
+        return ExitCode::SUCCESS; // in most cases, the children end here as well
     }
     let trials = cases::ALL.iter().map(|(name, _)| Trial::test(*name, || passes(name)));
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
@@ -38,8 +38,8 @@ fn passes(name: &str) -> Result<(), Failed> {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("{name}: {status}").into()),
         None => {
-            // SAFETY: a system call. The group was created above, and its leader was not waited for, so its number is
-            // not reused.
+            // SAFETY: a system call without memory arguments. The group was created above, and its leader has not been
+            // waited for, so its ID cannot have been reused.
             unsafe { libc::kill(-(process.id() as libc::pid_t), libc::SIGKILL) };
             process.wait()?;
             Err(format!("{name}: hangs").into())
@@ -55,7 +55,8 @@ enum Side {
 }
 
 fn fork() -> Side {
-    // SAFETY: a system call. The child uses only the allocator and this library, whose behaviour there is under test.
+    // SAFETY: a system call. The child uses only the allocator and this library, and the library's behaviour after a
+    // fork is what this test checks.
     match unsafe { libc::fork() } {
         0 => Side::Child,
         pid => {
@@ -74,19 +75,20 @@ impl Side {
     fn outcome(self) -> Option<std::process::ExitStatus> {
         let Self::Parent(pid) = self else { return None };
         let mut status = 0;
-        // SAFETY: a system call that writes to `status`; the child was not waited for.
+        // SAFETY: a system call that writes to `status`, which is valid. The child has not been waited for, so `pid` is
+        // still its ID.
         let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!(waited, pid);
         Some(std::process::ExitStatus::from_raw(status))
     }
 
-    /// In the parent, waits for the child, which must have succeeded.
+    /// In the parent, waits for the child and asserts that it has succeeded.
     fn expect_success(self) {
         let outcome = self.outcome();
         assert!(outcome.is_none_or(|status| status.success()), "{outcome:?}");
     }
 
-    /// In the parent, waits for the child, which must have been aborted.
+    /// In the parent, waits for the child and asserts that it was aborted.
     fn expect_abort(self) {
         let outcome = self.outcome().expect("the child has returned already");
         assert_eq!(outcome.signal(), Some(libc::SIGABRT), "{outcome:?}");
@@ -99,7 +101,7 @@ fn leave(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Calls `child` in a child process, which then ends, with success unless `child` panics. Waits for it.
+/// Calls `child` in a child process, which then exits successfully unless `child` panics, and waits for this process.
 fn in_child(child: impl FnOnce()) {
     match fork() {
         Side::Child => {

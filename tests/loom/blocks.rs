@@ -1,5 +1,5 @@
-//! Free blocks that travel between threads: each is in one list or taken by one thread, and earlier writes to it are
-//! visible.
+//! Free blocks that move between threads. Each block is either in one list or taken by one thread, and earlier writes
+//! to it are visible.
 
 use super::batch::{Batches, Cache, List};
 use super::{Traced, model};
@@ -9,10 +9,11 @@ use std::collections::HashSet;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// The number of blocks that change hands at once.
+/// Number of blocks that are transferred at once.
 const BATCH: usize = 2;
 
-/// A block with room for the link of a free block; the thread that has taken it writes after the link.
+/// A block, which begins with room for the link of a free block. The thread that has taken the block writes after this
+/// room.
 #[repr(C)]
 struct Block {
     link: MaybeUninit<[usize; 8]>,
@@ -22,19 +23,20 @@ struct Block {
 /// The state that all threads share.
 struct World {
     shared: Batches,
-    /// Every block that exists.
+    /// All blocks that were allocated.
     made: std::sync::Mutex<Vec<NonNull<Block>>>,
 }
 
-// SAFETY: loom runs one thread at a time, and reports every race.
+// SAFETY: loom runs one thread at a time and reports every race, so sharing cannot cause undefined behaviour unnoticed.
 unsafe impl Send for World {}
-// SAFETY: loom runs one thread at a time, and reports every race.
+// SAFETY: loom runs one thread at a time and reports every race, so sharing cannot cause undefined behaviour unnoticed.
 unsafe impl Sync for World {}
 
 /// Blocks that one thread takes and hands to another.
 struct Taken(Vec<NonNull<u8>>);
 
-// SAFETY: a taken block belongs to the thread that took it alone, which is what this test checks.
+// SAFETY: a taken block belongs only to the thread that took it, so it may move to another thread with the `Taken`.
+// This test checks exactly that property.
 unsafe impl Send for Taken {}
 
 impl World {
@@ -53,7 +55,7 @@ impl World {
         list
     }
 
-    /// Takes `count` blocks, which then belong to the caller alone.
+    /// Takes `count` blocks, which then belong exclusively to the caller.
     fn take(&self, cache: &mut Cache<BATCH>, count: usize, mark: u32) -> Taken {
         let taken = (0..count).map(|_| cache.take(&self.shared, || self.fresh()));
         let taken = Taken(taken.inspect(|block| used(*block).write(mark)).collect());
@@ -67,7 +69,7 @@ impl World {
         taken.0.into_iter().for_each(|block| unsafe { cache.put(block, &self.shared) });
     }
 
-    /// Checks that every block is in exactly one list. All threads must have left.
+    /// Checks that every block is in exactly one list. All threads must have ended.
     fn check(&self) {
         let mut free = HashSet::new();
         for mut list in self.shared.full.lock().unwrap().drain(..) {

@@ -1,5 +1,5 @@
-//! Detached tasks: the thread that returns the last hold takes the task and sees all writes made under the other
-//! holds; a woken task is polled again.
+//! Detached tasks: the thread that returns the last hold gets the task and sees all writes made under the other holds;
+//! a task that is woken is polled again.
 
 use super::detached::Detached;
 use super::{Traced, model};
@@ -80,7 +80,7 @@ fn two_wakers_make_the_task_ready_exactly_once() {
     });
 }
 
-/// A flag that is set without any ordering: only `wake` orders it.
+/// A flag that is set without memory ordering, so only `wake` can make it visible.
 struct Flag(loom::sync::atomic::AtomicBool);
 
 impl Flag {
@@ -105,8 +105,8 @@ fn poll_both(state: &Detached<u32>, values: &[Flag; 2], polls: u32) -> Option<u3
     poll_until(state, || values.iter().all(Flag::is_set), polls)
 }
 
-/// Polls as a unit does: parks in between, and continues at once if it was woken in the meantime. Returns `None` if
-/// the task stays parked; the thread that wakes it then polls it.
+/// Polls like a unit: parks between polls, and continues immediately if the task was woken in the meantime. Returns
+/// `None` if the task stays parked, in which case the thread that wakes the task polls it.
 fn poll_until(state: &Detached<u32>, is_ready: impl Fn() -> bool, mut polls: u32) -> Option<u32> {
     loop {
         state.run();

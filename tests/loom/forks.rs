@@ -1,5 +1,5 @@
-//! Fork-join calls: one of two threads makes the second call, exactly once, and its writes are visible when the fork
-//! ends.
+//! Fork-join calls: exactly one of two threads makes the second call, exactly once, and the writes of this call are
+//! visible when the fork ends.
 
 use super::fork::{End, Market, Offer, fork};
 use super::sleep::Parker;
@@ -33,7 +33,7 @@ impl Market<Traced> for Place {
     }
 }
 
-/// Calls `check` with a place in which another thread looks for an offer once, and with a value owned by this thread.
+/// Calls `check` with a value owned by this thread and a place that another thread checks once for an offer.
 fn beside_a_helper(check: impl FnOnce(&Place, &Traced)) {
     let place = Arc::new(Place { offer: Mutex::new(None), parker: std::sync::Arc::new(Parker::new()) });
     let (other, own) = (place.clone(), Traced::new(0));

@@ -1,4 +1,4 @@
-//! The list of a task's successors: every edge is either seen by the thread that closes the list, or refused.
+//! The list of a task's successors: every edge is either seen by the thread that closes the list or refused.
 
 use super::model;
 use super::successors::{Closed, Edge, Successors};
@@ -10,7 +10,7 @@ use loom::thread;
 struct Task {
     successors: Successors<usize>,
     written: UnsafeCell<u32>,
-    /// A value for each pusher, written before the push.
+    /// A value per pusher, written before the push.
     pushers: [UnsafeCell<u32>; 2],
 }
 
@@ -20,9 +20,11 @@ impl Task {
         Self { successors: Successors::new(), written: UnsafeCell::new(0), pushers }
     }
 
-    /// Finishes the task. Returns the sum of the successors found. Each must have been written completely.
+    /// Finishes the task. Returns the sum of the IDs of the successors found, each of which must have been written
+    /// completely.
     fn finish(&self) -> usize {
-        // SAFETY (of both closures): loom itself reports an access that races with another.
+        // SAFETY (of both closures): loom reports any access that races with another, so a data race cannot go
+        // unnoticed.
         self.written.with_mut(|written| unsafe { *written = 7 });
         let mut found = 0;
         self.successors.close(|successor| {
@@ -32,7 +34,7 @@ impl Task {
         found
     }
 
-    /// Registers successor 1 or 2. Returns its number if it has to wait, and 0 otherwise.
+    /// Registers successor 1 or 2. Returns the successor's ID if it has to wait, and 0 otherwise.
     fn register(&self, successor: usize, edge: &mut Edge<usize>) -> usize {
         self.pushers[successor - 1].with_mut(|written| unsafe { *written = 1 });
         // SAFETY: the edge lives until both threads have been joined.

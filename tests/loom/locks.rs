@@ -11,12 +11,12 @@ use loom::thread;
 fn lock_excludes_other_threads_and_publishes_writes() {
     model(3, || {
         let lock = Arc::new((Spin { taken: AtomicBool::new(false) }, UnsafeCell::new(0)));
-        // Each thread tries twice, because waiting for the lock only means trying again.
+        // Two attempts per thread suffice, because waiting for the lock consists only of further attempts.
         let add = |lock: &(Spin, UnsafeCell<u32>)| {
             let tries = [(); 2].map(|()| {
                 let taken = lock.0.try_take();
                 if taken {
-                    // SAFETY: loom itself reports an access that races with another.
+                    // SAFETY: loom reports any access that races with another, so a data race cannot go unnoticed.
                     lock.1.with_mut(|sum| unsafe { *sum += 1 });
                     lock.0.give_back();
                 }

@@ -1,11 +1,12 @@
-//! Model checking of `src/sync/` under all interleavings: task blocks with their countdowns, references and poison,
-//! the lock-free list of successors, graphs that run in rounds, free blocks that travel between threads, tasks that a
-//! thread exposes to others, fork-join calls, readers that a thread waits for, the spin lock, detached tasks, and the
-//! sleep of idle threads.
+//! Model checking of `src/sync/` under all interleavings: task blocks with their countdowns, references and poison, the
+//! lock-free list of successors, graphs that run in rounds, free blocks that move between threads, tasks that a thread
+//! exposes to others, fork-join calls, waiting for readers, the spin lock, detached tasks, and the sleep of idle
+//! threads.
 //!
-//! The files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
-//! every order of events (up to a few preemptions of one thread by another, which suffices to show such errors) and
-//! every value that the memory model lets a load see. A thread that is never woken is a deadlock, which loom reports.
+//! The files are compiled a second time here, with loom's primitives instead of those of the standard library. loom
+//! tries every order of events (up to a few preemptions of one thread by another, which suffices to show such errors)
+//! and every value that the memory model lets a load see. A thread that is never woken is a deadlock, which loom
+//! reports.
 
 #![allow(unsafe_code, dead_code, unreachable_pub)] // the models use only a part of the files under test
 #![allow(clippy::undocumented_unsafe_blocks, clippy::arc_with_non_send_sync)] // loom reports every race on its cells
@@ -48,7 +49,7 @@ mod expect;
 mod exposed;
 #[path = "../../src/sync/fixed.rs"]
 mod fixed;
-/// Memory whose allocations loom counts: a block that is never freed, or freed twice, is an error.
+/// Memory whose allocations loom tracks, so that a block that is never freed, or freed twice, is an error.
 mod pool {
     use std::alloc::Layout;
     use std::ptr::NonNull;
@@ -112,12 +113,12 @@ fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
     builder.check(check);
 }
 
-/// A value that one thread writes and others read: loom reports accesses that nothing orders.
+/// A value that one thread writes and others read. Loom reports unordered accesses.
 struct Traced(UnsafeCell<u32>);
 
-// SAFETY: loom runs one thread at a time, and reports every race.
+// SAFETY: loom runs one thread at a time and reports every race, so sharing cannot cause undefined behaviour unnoticed.
 unsafe impl Send for Traced {}
-// SAFETY: loom runs one thread at a time, and reports every race.
+// SAFETY: loom runs one thread at a time and reports every race, so sharing cannot cause undefined behaviour unnoticed.
 unsafe impl Sync for Traced {}
 
 impl Traced {

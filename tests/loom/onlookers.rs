@@ -1,7 +1,8 @@
-//! Tasks that a thread exposes while it runs them: a thread that sees one keeps it from ending in the meantime.
+//! Tasks that a thread exposes while it runs them. Another thread that sees such a task keeps it from being freed for
+//! as long as it looks.
 //!
-//! Both fences are full fences here. That a system call can replace one of the two is a guarantee of the operating
-//! system.
+//! Both fences are full fences in this model. That a system call can replace one of them is guaranteed by the operating
+//! system and not checked here.
 
 use super::exposed::Exposed;
 use super::model;
@@ -9,7 +10,8 @@ use super::tasks::{Modelled, prepare, run, submitting};
 use loom::sync::Arc;
 use loom::thread;
 
-/// Runs two tasks one after the other, each exposed. The task and its body's value are written before and after.
+/// Runs two tasks one after the other and exposes each of them. The task and its body's value are written before and
+/// after.
 fn show_two(exposed: &Exposed<Modelled>) {
     for _ in 0..2 {
         let mut task = submitting(0);
@@ -22,7 +24,7 @@ fn show_two(exposed: &Exposed<Modelled>) {
     }
 }
 
-/// Looks once. Returns whether there was a task, which must have been intact.
+/// Looks once for an exposed task, which must be intact. Returns whether there was one.
 fn look(exposed: &Exposed<Modelled>) -> bool {
     let mut seen = vec![];
     unsafe { exposed.look(|task, body, _, _| seen.push((task.shared().0.read(), body.read()))) };

@@ -1,5 +1,5 @@
-//! Graphs that run in rounds: in each round a task is owned once, after all its predecessors, and their writes are
-//! visible.
+//! Graphs that run in rounds: in each round, every task is owned exactly once, after all its predecessors, and their
+//! writes are visible.
 
 use super::owned::OwnedTask;
 use super::rounds::{Helper, Rounds};
@@ -10,14 +10,14 @@ use super::{Traced, model};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-/// The mark of the last task.
+/// Mark that identifies the last task.
 const LAST: u32 = 9;
 
 fn made(mark: u32) -> Submitting<Modelled> {
     Submitting::new(|| Common(Traced::new(mark)), 0, Traced::new(0), 1, |body| body)
 }
 
-/// Returns a graph of two tasks, one after both, and the last.
+/// Returns a graph of two tasks, a third task after both, and the last task.
 fn graph() -> Rounds<Modelled> {
     let (mut ready, mut all): (Vec<OwnedTask<Modelled>>, Vec<TaskRef<Modelled>>) = (vec![], vec![]);
     for mark in 1..=3 {
@@ -34,7 +34,7 @@ fn graph() -> Rounds<Modelled> {
     })
 }
 
-/// Runs a task, and those that it makes ready.
+/// Runs a task and all tasks that it makes ready.
 fn run(task: OwnedTask<Modelled>, round: u32, written: &[Traced; 2], last: &Mutex<Option<OwnedTask<Modelled>>>) {
     let mut next = Some(task);
     while let Some(task) = next.take() {

@@ -1,4 +1,4 @@
-//! The sleep of idle threads: a thread that is called wakes up, whatever else happens.
+//! The sleep of idle threads: a thread that is woken wakes up, regardless of what else happens.
 
 use super::model;
 use super::sleep::{Parker, Sleep};
@@ -6,7 +6,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use loom::thread;
 
-/// Takes one piece of work as an executing thread does: it looks for work, and sleeps while there is none.
+/// Takes one piece of work like an executing thread: searches for work, and sleeps while there is none.
 fn take(work: &AtomicUsize, sleep: &Sleep, parker: &std::sync::Arc<Parker>) {
     loop {
         if work.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
@@ -51,7 +51,7 @@ fn two_wakes_wake_two_sleepers() {
 #[test]
 fn wake_all_reaches_every_sleeper() {
     model(2, || {
-        // Each thread waits for its own flag, and both are woken whenever either could continue.
+        // Each thread waits for its own flag, and both threads are woken whenever either of them could continue.
         let ready = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
         let sleep = Arc::new(Sleep::new());
         let sleepers = [0, 1].map(|own| {
@@ -74,8 +74,8 @@ fn wake_all_reaches_every_sleeper() {
 #[test]
 fn wake_at_reaches_the_thread_at_that_place() {
     model(2, || {
-        // Each thread waits for its own flag, and is woken when it is set. Waking the other thread instead would leave
-        // one asleep.
+        // Each thread waits for its own flag and is woken when this flag is set. If the other thread were woken
+        // instead, one thread would sleep forever.
         let ready = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
         let sleep = Arc::new(Sleep::new());
         let sleepers = [0, 1].map(|own| {
@@ -98,8 +98,8 @@ fn wake_at_reaches_the_thread_at_that_place() {
 #[test]
 fn unpark_reaches_a_thread_that_was_also_chosen_for_work() {
     model(3, || {
-        // The thread sleeps among those that look for work, while it waits for a flag that is announced by its
-        // parker's token.
+        // The thread sleeps among the threads that search for work, although it waits for a flag that is announced
+        // through its parker's token.
         let told = Arc::new(AtomicBool::new(false));
         let (sleep, parker) = (Arc::new(Sleep::new()), parker());
         let (flag, bed, own) = (told.clone(), sleep.clone(), parker.clone());

@@ -1,4 +1,4 @@
-//! Waiting for readers: the last reader wakes the waiter, and the waiter sees what all readers have done.
+//! Waiting for readers: the last reader wakes the waiter, and the waiter sees everything that the readers have done.
 
 use super::readers::Readers;
 use super::{Traced, model};
@@ -27,9 +27,9 @@ fn waiter_for_readers_sees_the_end_of_all() {
             let woken = Arc::new(Notify::new());
             let gone = shared.0.is_empty() || shared.0.wait(woken.clone());
             while !gone && !shared.0.is_empty() {
-                woken.wait(); // a lost notification would be a deadlock
+                woken.wait(); // a lost notification would cause a deadlock here
             }
-            (0..readers).for_each(|n| shared.1[n].write(2)); // as a taker does that moves the value out
+            (0..readers).for_each(|n| shared.1[n].write(2)); // like a taker that moves the value out
             threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
     }

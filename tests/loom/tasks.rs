@@ -1,4 +1,4 @@
-//! Task blocks: a task has one owner at a time, is freed once, and earlier writes are visible to its owner.
+//! Task blocks: a task has only one owner at a time, is freed exactly once, and its owner sees all earlier writes.
 
 use super::owned::OwnedTask;
 use super::submitting::Submitting;
@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::thread;
 
-/// The shared part of a task. Its destructor writes, and so must come after every use of a reference to the task.
+/// The shared part of a task. Its destructor writes, so it must be ordered after every use of a reference to the task.
 pub(super) struct Common(pub(super) Traced);
 
 impl Drop for Common {
@@ -123,7 +123,7 @@ fn last_reference_frees_the_block() {
     model(3, || {
         let mut task = submitting(3);
         prepare(&mut task);
-        let (one, two) = (task.share(), task.share()); // the third share is not used, and is subtracted again
+        let (one, two) = (task.share(), task.share()); // the third share stays unused and is subtracted again
         let threads = [
             thread::spawn(move || _ = one.shared().0.read()),
             thread::spawn(move || {
@@ -173,8 +173,8 @@ fn task_released_before_its_end_ends_once() {
         assert!(last.commit().is_none());
         let seen = written.clone();
         let waiting = thread::spawn(move || {
-            // This task is entered while the other is in flight, or after it: the list is closed, or the task is
-            // entered and counted down.
+            // This task is registered while the other is in flight or after it has ended. Either the list is already
+            // closed, or the task is registered and later counted down.
             let mut later = submitting(0);
             let linked = later.wait_for(&late, Flow::Order).is_ok();
             prepare(&mut later);

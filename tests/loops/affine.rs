@@ -1,9 +1,9 @@
-//! Random affine loops in one to three dimensions, with chunks, team memory, reductions and each optimization switched
-//! off. Every lowering does exactly what the plain function does.
+//! Random affine loops in one to three dimensions, with chunks, team memory, reductions, and with each optimization
+//! switched off in turn. Every lowering must do exactly what the plain function does.
 //!
-//! Attributes are fixed when the test is compiled, so there are families of functions; all numbers are drawn. Values
-//! are small integers, whose sums are exact in any order. Invariant: every index is inside its array, because the
-//! plain loop would panic otherwise. Arrays are as long as that requires, and sometimes longer.
+//! Attributes are fixed when the test is compiled, so the tests have families of functions; all numbers are drawn at
+//! random. Values are small integers, so sums are exact in any order. Invariant: every index is inside its array,
+//! because the plain loop would panic otherwise. Arrays are as long as this requires, and sometimes longer.
 
 use super::machines;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use thalweg::loops::target;
 use thalweg::ndarray::{Array2, Array3, ArrayRef2, ArrayRef3};
 use thalweg::prelude::*;
 
-/// Returns small integers without a pattern.
+/// Returns pseudo-random small integers.
 fn small(count: usize, salt: usize) -> Vec<f64> {
     (0..count).map(|n| ((n * 7919 + salt * 104_729) % 41) as f64 - 20.0).collect()
 }
@@ -76,7 +76,7 @@ lines! {
 struct Line {
     first: usize,
     n: usize,
-    /// The distance between the elements that iterations write, and the number of elements of each iteration.
+    /// Number of elements per iteration, which is also the distance between the first elements that iterations write.
     width: usize,
     stride: usize,
     offset: usize,
@@ -175,7 +175,7 @@ planes! {
 #[derive(Debug, Clone, Copy)]
 struct Plane {
     n: [usize; 2],
-    /// The number of elements by which each row is longer than the one before.
+    /// Number of elements by which each row is longer than the previous row.
     slope: usize,
     w: [usize; 2],
     o: [usize; 2],

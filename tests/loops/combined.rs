@@ -1,4 +1,4 @@
-//! Loops that are distributed over teams and threads at once.
+//! Loops that are distributed over teams and threads at the same time.
 
 use super::{bits, machines, numbers};
 use thalweg::loops::{Out, target};
@@ -78,7 +78,7 @@ fn two_dimensional_stencil_matches_plain_loop() {
     }
 }
 
-/// Regions may begin and end anywhere; the distance between their rows is that of the whole array.
+/// Regions may begin and end anywhere, and their rows are as far apart as those of the whole array.
 #[test]
 fn loops_over_regions_match_plain_loop() {
     let (n, part) = (500, 37..460);
@@ -99,7 +99,7 @@ fn loops_over_regions_match_plain_loop() {
     }
 }
 
-/// The order of summation is the same on every machine, but differs from that of the plain function.
+/// The order of summation is the same on every machine but differs from the order in the plain function.
 #[test]
 fn reductions_give_the_same_bits_on_every_machine() {
     for n in [0, 1, 300, 4096, 20_000] {
@@ -121,7 +121,7 @@ fn reductions_give_the_same_bits_on_every_machine() {
     }
 }
 
-/// Parameters and variables may have names that the generated code uses as well.
+/// Parameters and variables may have names that the generated code also uses.
 #[target]
 fn names(range: &[f64], out: &mut [f64], nest: usize, cores: f64, parts: &mut f64) {
     let launcher = nest + 1;

@@ -4,7 +4,7 @@ use super::{bits, machines, numbers};
 use thalweg::loops::{Out, target};
 use thalweg::ndarray::{Array2, ArrayRef2};
 
-/// Two steps of CG: the step along the direction, then the squares of the residual.
+/// Two loops of CG: the first one steps along the direction, the second one sums the squares of the residual.
 macro_rules! steps {
     ($($name:ident $options:tt)*) => {$(
         #[target $options]
@@ -55,7 +55,7 @@ fn fused_vector_loops_match_plain_loops_and_save_traffic() {
     }
 }
 
-/// Threads of a team read a row that other threads of the team have written.
+/// Threads of a team read a row that other threads of the same team have written.
 #[target(fuse, teams(thread_limit = 8))]
 fn rows(x: &ArrayRef2<f64>, y: &mut ArrayRef2<f64>, z: &mut ArrayRef2<f64>, sum: &mut f64) {
     #[distribute]

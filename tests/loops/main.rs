@@ -1,6 +1,7 @@
-//! Tasks made from functions of loops: the function itself, its body for cores and its kernels all give the same bits.
+//! Tasks made from functions with loops. The function itself, its body for cores and its kernels must all produce
+//! bit-identical results.
 //!
-//! Without an accelerator the kernels are skipped with a message, unless `THALWEG_REQUIRE` (a list) names it.
+//! Without an accelerator, the kernels are skipped with a message unless the list `THALWEG_REQUIRE` names one.
 
 mod affine;
 mod combined;
@@ -24,13 +25,13 @@ fn machines() -> Vec<Runtime> {
     machines
 }
 
-/// Returns numbers without a pattern, some of them negative.
+/// Returns pseudo-random numbers, some of which are negative.
 fn numbers(count: usize, salt: u64) -> Vec<f64> {
     let number = |n: usize| ((n as u64 * 2_654_435_761 + salt * 40_503) % 10_007) as f64 / 997.0 - 5.0;
     (0..count).map(number).collect()
 }
 
-/// Returns the bits, which may differ even for numbers that compare equal.
+/// Returns the bits of the numbers, which can differ even if the numbers compare equal.
 fn bits(numbers: &[f64]) -> Vec<u64> {
     numbers.iter().map(|number| number.to_bits()).collect()
 }

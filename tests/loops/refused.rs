@@ -11,8 +11,8 @@ fn shift(x: &mut [f64], by: usize) {
     }
 }
 
-/// Iterations that read elements written by others are refused with a message on an accelerator; on cores the
-/// iterations run in order.
+/// On an accelerator, iterations that read elements written by other iterations are refused with a message. On cores,
+/// such iterations run in order.
 #[test]
 fn dependent_iterations_are_refused_on_devices_and_run_in_order_on_cores() {
     let x = numbers(500, 1);
@@ -74,7 +74,8 @@ fn beyond(x: &[f64], y: &mut [f64], n: usize) {
     }
 }
 
-/// Indices that the host cannot prove to be inside are checked on the device: nothing outside is touched.
+/// Indices that the host cannot prove to be in bounds are checked on the device, so nothing outside the region is
+/// accessed.
 #[test]
 fn out_of_range_indices_read_zero_and_write_nothing() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
@@ -94,7 +95,7 @@ fn up_to(last: i32, sum: &mut i32) {
     }
 }
 
-/// A range up to the largest number is refused: its end plus one cannot be represented.
+/// A range up to the largest integer is refused, because its end plus one cannot be represented.
 #[test]
 fn inclusive_range_up_to_the_largest_number_is_refused() {
     let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();

@@ -1,5 +1,5 @@
-//! Running sums: the results of the plain loop, computed in two passes over chunks on cores and by three kernels on
-//! devices.
+//! Running sums, which are computed in two passes over chunks on cores and by three kernels on devices. The results
+//! must be those of the plain loop.
 
 use super::{bits, common, machines, numbers};
 use thalweg::loops::{Out, target};
@@ -36,7 +36,7 @@ fn in_place(x: &mut [i32], sum: &mut i32) {
     }
 }
 
-/// Values from a stencil, another operation, a type with fewer bits, and a number computed from values before and
+/// A scan of stencil values with another operation and a narrower type, and a number computed from values before and
 /// after the scan step.
 #[target(teams(thread_limit = 32))]
 fn peaks(x: &[f32], y: &mut [f32], steps: &mut [f32], low: f32) {
@@ -66,7 +66,7 @@ fn products(x: &[f64], y: Out<'_, [f64]>, product: &mut f64) {
     }
 }
 
-/// Stores the elements to keep side by side, and counts them.
+/// Stores the elements to keep contiguously, and counts them.
 #[target(teams(thread_limit = 64), shared(kept))]
 fn compact(x: &[f64], kept: &mut [f64], count: &mut u32) {
     for i in 0..x.len() {
@@ -95,7 +95,7 @@ fn rows(a: &ArrayRef2<f64>, begin: Out<'_, [f64]>) {
     }
 }
 
-/// Two loops with a running variable each; one of the variables is used as an index.
+/// Two loops, each with a running variable; one of the variables is used as an index.
 #[target(teams(thread_limit = 16))]
 fn places(x: &[u32], first: Out<'_, [u64]>, last: Out<'_, [u64]>) {
     let mut at: usize = 0;
@@ -110,7 +110,8 @@ fn places(x: &[u32], first: Out<'_, [u64]>, last: Out<'_, [u64]>) {
     }
 }
 
-/// Iterations that read elements written by others: they run one after the other, as in the plain loop.
+/// Iterations that read elements written by other iterations, so they must run one after the other, as in the plain
+/// loop.
 #[target]
 fn one_after_the_other(y: &mut [f64]) {
     let mut sum = 1.0;
@@ -120,14 +121,14 @@ fn one_after_the_other(y: &mut [f64]) {
     }
 }
 
-/// Sizes around those of runs and chunks, and one with as many chunks as a team has threads.
+/// Sizes around the lengths of runs and chunks, and one size with as many chunks as a team has threads.
 const SIZES: [usize; 13] = [0, 1, 2, 7, 8, 9, 63, 64, 65, 2047, 2048, 2049, 70_001];
 
 fn is_near(found: &[f64], plain: &[f64]) -> bool {
     found.iter().zip(plain).all(|(found, plain)| (found - plain).abs() <= 1e-10 * (1.0 + plain.abs()) * 1e2)
 }
 
-/// All machines use the same order of summation, which differs from that of the plain function.
+/// All machines use the same order of summation, which differs from the order in the plain function.
 #[test]
 fn running_sums_of_floats_have_the_same_bits_on_every_machine() {
     for n in SIZES.into_iter().chain([530_000]) {
@@ -206,7 +207,7 @@ fn running_sum_of_row_sums_matches_plain_loop() {
     }
 }
 
-/// Cores run dependent iterations in order; a device refuses them.
+/// Cores run dependent iterations in order, and a device refuses them.
 #[test]
 fn dependent_running_sum_is_refused_on_devices_and_runs_in_order_on_cores() {
     let mut plain = numbers(3000, 4);

@@ -1,5 +1,5 @@
-//! Split loops: tasks for pieces of the arrays, wherever the scheduler places them, have the results of the plain
-//! loop.
+//! Split loops: tasks for pieces of the arrays must have the same results as the plain loop, wherever the scheduler
+//! places them.
 
 use super::common::words;
 use super::{bits, common, numbers};
@@ -7,7 +7,7 @@ use thalweg::loops::{Out, target};
 use thalweg::ndarray::{Array2, ArrayRef2};
 use thalweg::prelude::*;
 
-/// Returns runtimes with several units that pieces are distributed over.
+/// Returns runtimes with several units, over which pieces are distributed.
 fn units() -> Vec<Runtime> {
     let mut all: Vec<Runtime> = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1", "2:EMU:1"].map(common::runtime).into();
     for units in ["1:CPU:1,1:OPENCL:1", "2:OPENCL:1"] {
@@ -39,7 +39,7 @@ fn split_vector_loop_matches_plain_loop() {
     }
 }
 
-/// Rows with a halo on both sides, in arrays that are regions of larger ones.
+/// Rows with a halo on both sides, in regions of larger arrays.
 #[target(split = 4, teams(thread_limit = 32))]
 fn relax(old: &ArrayRef2<f64>, new: &mut ArrayRef2<f64>) {
     #[distribute]
@@ -118,8 +118,8 @@ fn sums(x: &[f64], first: i64, end: i64, sum: &mut f64, most: &mut f64, product:
     }
 }
 
-/// Each piece adds to its own copy, and the copies are combined in the order of the pieces. The results are the same
-/// on all machines, and if the order does not matter, the same as unsplit.
+/// Each piece adds to its own copy, and the copies are combined in the order of the pieces. The results are the same on
+/// all machines and, if the order does not matter, the same as those of the unsplit loop.
 #[test]
 fn reductions_of_split_loops_are_the_same_on_every_machine() {
     for n in [1i64, 2, 700, 3000] {

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use thalweg::loops::target;
 
-/// The first index and the bounds of three loops, and the strides and offsets of the writes and the reads.
+/// A random nest: the first index and the bounds of three loops, and the strides and offsets of the writes and the
+/// reads.
 #[derive(Debug, Clone, Copy)]
 struct Drawn {
     first: usize,
@@ -49,7 +50,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     let strides = || {
         proptest::array::uniform4(prop_oneof![Just(0usize), Just(1), Just(2), Just(5), Just(12), Just(36), Just(40)])
     };
-    // Mostly the strides of an array of three dimensions, perhaps in another order.
+    // Usually the strides are those of a three-dimensional array, possibly with the dimensions permuted.
     let regular = (0usize..3, 0usize..4).prop_map(|(order, offset)| match order {
         0 => [36, 6, 1, offset],
         1 => [1, 6, 36, offset],
@@ -112,8 +113,8 @@ fn lowerings_of_random_nests_match_plain_loop_or_are_refused() {
         .unwrap();
 }
 
-/// A stride of zero sends several threads to the same element. That is refused if the threads run concurrently; if
-/// they take turns, they do so in order.
+/// A stride of zero makes several threads access the same element. This is refused if the threads run concurrently; if
+/// they take turns, they run in order.
 #[test]
 fn zero_stride_is_refused_if_threads_run_concurrently() {
     let (x, y) = (numbers(800, 1), numbers(800, 2));

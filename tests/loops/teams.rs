@@ -125,7 +125,8 @@ fn arrays_in_team_memory_match_plain_loop() {
     }
 }
 
-/// Each team has scratch memory, which the task does not access. A private chunk is not shared with other teams.
+/// Each team has scratch memory that is not part of the task's accesses. A private chunk is not shared with other
+/// teams.
 #[target(teams(private(t: 32), thread_limit = 32))]
 fn scratch(x: &[f64], t: &mut [f64], p: &mut [f64], y: &mut [f64]) {
     #[distribute(dist_private([32] p))]
@@ -160,7 +161,7 @@ fn private_arrays_are_not_written_back() {
     }
 }
 
-/// Each team sums up its row, and all teams together sum up the norm.
+/// Each team adds up its row, and all teams together compute the norm.
 #[target(teams(thread_limit = 32))]
 fn product(m: &[f64], x: &[f64], y: Out<'_, [f64]>, norm: &mut f64, least: &mut f64) {
     #[distribute]

@@ -1,13 +1,14 @@
-//! Environment variables that a runtime reads, and the calls that override them. Each case is a separate process,
-//! because the environment belongs to the process.
+//! Environment variables that a runtime reads, and the calls that override them. Each case runs in a separate process,
+//! because environment variables are per process.
 
 use crate::common::again;
 use thalweg::prelude::*;
 
-/// Environment variable that names the case in a process that a test starts.
+/// Environment variable that tells a child process which case to run.
 const CASE: &str = "THALWEG_TEST_CASE";
 
-/// Runs a test of this file alone with these variables. Returns its standard error output.
+/// Runs a single test of this file in a child process with these environment variables. Returns the child's standard
+/// error output.
 fn child(test: &str, case: &str, variables: &[(&str, &str)]) -> String {
     again(&format!("environment::{test}"), &[&[(CASE, case)], variables].concat())
 }

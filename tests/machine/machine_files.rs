@@ -1,4 +1,4 @@
-//! Invalid machine files, which are refused with their line and key.
+//! Invalid machine files, which are refused with an error that names the line and the key.
 
 use thalweg::SimulatedMachine;
 

@@ -1,5 +1,5 @@
-//! Custom policies: their decisions are carried out, and their mistakes are reported by name, lose no task and never
-//! hang.
+//! Custom policies: their decisions are carried out. Their mistakes are reported with the policy's name, and never
+//! cause a lost task or a hang.
 
 use crate::common::watched;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +53,7 @@ fn first(tasks: &mut Vec<ReadyTask>, unit: UnitId) -> Option<TaskId> {
     Some(tasks.remove(position).id)
 }
 
-/// Submits chains of tasks whose numbers are right only if they run in order.
+/// Submits chains of tasks whose results are correct only if the tasks run in order.
 fn submit(rt: &Runtime) -> Vec<Data<u64>> {
     let data: Vec<_> = (0..4).map(|_| rt.scalar(1u64)).collect();
     for step in 0..TASKS {
@@ -181,7 +181,7 @@ fn policy_that_returns_an_unknown_task_is_replaced() {
 
 #[test]
 fn policy_that_returns_a_task_twice_is_replaced() {
-    // The second time as soon as the policy is asked again, whether or not the task still runs.
+    // Assign the task a second time as soon as the policy is asked again, whether or not the task is still running.
     let policy = || {
         let mut given = None;
         Own::new(move |tasks, unit, _| {
@@ -446,7 +446,7 @@ mod simulated {
     }
 }
 
-/// The notifications of a policy that looks ahead, in order.
+/// Notifications that a look-ahead policy has received, in order.
 #[derive(Default)]
 struct Told {
     submitted: Vec<(TaskId, String, Vec<TaskId>)>,
@@ -455,7 +455,7 @@ struct Told {
     copied: Vec<(SpaceId, SpaceId, u64)>,
 }
 
-/// A first-come-first-served policy that looks ahead.
+/// A first-come-first-served policy with look-ahead.
 struct LooksAhead(Vec<ReadyTask>, Arc<Mutex<Told>>);
 
 impl Policy for LooksAhead {
@@ -503,7 +503,7 @@ fn lookahead_policy_is_notified_of_submitted_and_skipped_tasks() {
             rt.task("left", (left.inout(),)).cpu(|_, _| ()).submit().unwrap();
             rt.task("right", (right.inout(),)).cpu(|_, _| ()).submit().unwrap();
             rt.task("both", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
-            // With a single unit, the submitter hosts it, so another thread has to open the gate.
+            // If there is only one unit, the submitter hosts it, so another thread has to open the gate.
             std::thread::spawn(move || _ = gate.wait());
             assert!(rt.wait().is_err());
             let told = told.lock().unwrap();
@@ -532,8 +532,8 @@ fn policy_is_notified_of_copies() {
     });
 }
 
-/// A policy with a task for each unit: it says for which units it has one, and counts the queries for other units
-/// while something runs.
+/// A policy that has tasks for certain units and says for which ones. It counts how often it is asked for other units
+/// while a task runs.
 struct Wants(Vec<(UnitId, TaskId)>, Arc<AtomicUsize>);
 
 impl Policy for Wants {

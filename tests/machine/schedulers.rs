@@ -1,7 +1,8 @@
-//! Every scheduler by its name, on real units: the results are those of the sequential program, whatever it decides.
+//! Every scheduler, selected by name, on real units: whatever the scheduler decides, the results must be those of the
+//! sequential program.
 //!
-//! The decisions of each scheduler are tested in its own module, in tables. Here a mesh of zones exchanges data
-//! between steps, as NPB-MZ does, so that instances overlap and distributions have to wait for each other's times.
+//! The decisions themselves are tested with tables in each scheduler's own module. Here, a mesh of zones exchanges data
+//! between steps, as in NPB-MZ, so that instances overlap and distributions have to wait for each other's times.
 
 use crate::common::watched;
 use thalweg::prelude::*;
@@ -55,7 +56,7 @@ fn sequential() -> Vec<Vec<u64>> {
     zones
 }
 
-/// Runs the program. Every `host_every`-th zone relaxes on CPU units only, if the machine has any.
+/// Runs the program. If the machine has CPU units, every `host_every`-th zone relaxes only on CPU units.
 fn parallel(rt: &Runtime, host_every: usize) -> Vec<Vec<u64>> {
     let data: Vec<_> = (0..ZONES).map(|zone| rt.data(initial(zone))).collect();
     let neighbours = (0..ZONES).map(|zone| vec![(zone + 1) % ZONES]).collect();
@@ -142,8 +143,9 @@ fn failed_task_does_not_stall_a_distribution() {
     }
 }
 
-/// Checks the assignment after a while, with a device that takes four times as long as a core. The machine is
-/// simulated, so that times are exactly as declared; the next test checks that real times are measured and passed on.
+/// Checks the assignment that is reached after a while with a device that takes four times as long as a core. The
+/// machine is simulated, so that times are exactly as declared. The next test checks that real times are measured and
+/// passed on.
 #[test]
 fn faster_unit_gets_more_tasks_after_measurement() {
     for scheduler in ["static-pcf:profile", "pcf-guided:profile", "clustered-guided", "adjacency", "eft"] {
@@ -164,13 +166,14 @@ fn faster_unit_gets_more_tasks_after_measurement() {
             }
         }
         rt.wait().unwrap();
-        // Equal shares would be 50 of 100; the balanced share for a device of a quarter of the speed is 80.
+        // Equal shares would give the CPU 50 of 100 indices. With a device of a quarter of the speed, the balanced
+        // share is 80.
         let of_cpu = rt.statistics().tasks[0].1 - of_cpu;
         assert!(of_cpu >= 70, "{scheduler}: {of_cpu} of 100");
     }
 }
 
-/// Times learned by one run decide in the next one, and each run learns.
+/// Times learned in one run determine the decisions in the next run, and each run learns.
 #[test]
 fn saved_model_decides_the_unit_of_the_next_run() {
     watched("model", || {

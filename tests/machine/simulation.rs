@@ -1,9 +1,9 @@
-//! Simulated machines: comparison with closed forms, determinism, and comparison with a real run.
+//! Simulated machines: comparison with closed-form results, determinism, and comparison with a real run.
 
 use std::time::Duration;
 use thalweg::prelude::*;
 
-/// Returns a machine of four cores that share nothing and two GPUs, with a link each or a shared one.
+/// Returns a machine with four cores that share nothing and two GPUs, which have either one link each or a shared link.
 fn plain(shared: bool) -> SimulatedMachine {
     let text = format!(
         r#"
@@ -142,8 +142,8 @@ fn overlapping_replicas_in_one_memory_are_copied_there() {
     rt.task("on a GPU", (x.slice(0..50_000).inout(),)).cpu(|_, _| ()).submit().unwrap();
     rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
     rt.wait().unwrap();
-    // Half of the data goes to the device, then the first task runs. Then the other half comes from the host, while
-    // the first half is copied from one replica to the other.
+    // Half of the data is copied to the device, then the first task runs. Then the other half is copied from the host,
+    // while the first half is copied from one replica to the other.
     assert_eq!(rt.now().as_nanos(), 2 * (51_000 + 500));
 }
 
@@ -202,7 +202,7 @@ fn filled_array_in_a_simulation_has_no_memory_but_takes_time() {
     let fill = |(i, j): (usize, usize)| -> f64 { panic!("element {i}, {j} is computed in a simulation") };
     let huge = rt.data_with([1 << 20, 1 << 20], fill).unwrap(); // 8 TiB
     rt.wait().unwrap();
-    assert_eq!(rt.now(), Duration::from_nanos(1 << 41)); // a quarter on each of four cores, 1 GB/s each
+    assert_eq!(rt.now(), Duration::from_nanos(1 << 41)); // each of four cores fills a quarter at 1 GB/s
     assert_eq!(rt.read(&huge.block((3..4, 0..4))).unwrap().sum(), 0.0);
 }
 
@@ -215,7 +215,8 @@ fn zeros_of_a_real_runtime_have_memory() {
     assert!(!rt.is_simulated() && rt.now() > Duration::ZERO);
 }
 
-/// Runs steps over a ring of blocks that read their neighbours, under noise. Returns everything that can be observed.
+/// Runs steps over a ring of blocks that read their neighbours, with noisy times. Returns everything that can be
+/// observed.
 fn ring(scheduler: &str, seed: u64) -> (Duration, thalweg::Statistics) {
     let rt = runtime(plain(false).with_noise(seed, 0.1), "3:CPU:1,2:GPU:1", scheduler);
     let blocks: Vec<Data<u8>> = (0..40).map(|_| rt.zeros(1000)).collect();
@@ -254,13 +255,14 @@ fn several_threads_may_submit_to_a_simulation_with_a_window() {
         }
     });
     rt.wait().unwrap();
-    // A waiting thread advances the time while others have yet to submit, so one unit may be idle in between.
+    // A waiting thread advances the time even if other threads have not submitted their tasks yet, so a unit may be
+    // idle in between.
     let all = 4 * 2000 * 100;
     assert!((all / 2..=all).contains(&rt.now().as_nanos()), "{:?}", rt.now());
 }
 
-/// The same program under both drivers: the same number of tasks runs, the same bytes are copied, and the values are
-/// right.
+/// The same program under both drivers: the number of tasks and the copied bytes must be equal, and the values must be
+/// correct.
 #[test]
 fn simulation_and_emulated_units_run_the_same_tasks_and_copies() {
     const UNITS: &str = "1:CPU:1,1:EMU:1";
@@ -312,14 +314,14 @@ fn machine_files_of_the_project_simulate() {
         rt.task("bt step", (x.inout(),)).cost(201.16).cpu(|_, _| ()).submit().unwrap();
         rt.task("anything", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
         rt.wait().unwrap();
-        // For a task without times in the file, the time follows from its bytes.
+        // For a task without times in the file, the time is derived from its bytes.
         let is_listed = std::fs::read_to_string(&path).unwrap().contains("name = \"bt *\"");
         let least = if is_listed { Duration::from_millis(1) } else { Duration::ZERO };
         assert!(rt.now() > least && rt.now() < Duration::from_millis(40), "{path:?}: {:?}", rt.now());
     }
 }
 
-/// With the given number of units busy, the mean task takes the time in the machine file. For LU-MZ and GPUs that is
+/// With the given number of busy units, the mean task takes the time in the machine file. For LU-MZ and GPUs that is
 /// table 3 of González Tallada & Morancho 2024. `examples/schedulers` tests how the times of BT-MZ and SP-MZ in that
 /// table come about.
 #[test]
@@ -345,8 +347,8 @@ fn machine_of_the_publication_takes_the_times_of_its_file() {
     assert_eq!(gpu, [2.97, 0.84, 38.45], "includes 10 us for the launch");
 }
 
-/// Returns a machine whose cores draw 30 W when busy, and whose GPU is four times as fast and draws 150 W more than at
-/// rest.
+/// Returns a machine whose cores draw 30 W when busy, and whose GPU is four times as fast and draws 150 W more when
+/// busy than at rest.
 fn with_power() -> SimulatedMachine {
     let text = r#"
         name = "with power"
@@ -455,14 +457,14 @@ fn profiles_saved_by_one_run_are_used_by_the_next() {
     assert!(error.to_string().contains("CPU:1 has size 1 after 2"), "{error}");
 }
 
-/// Returns a machine of twenty cores and four GPUs, on which the kernels of a factorization gain differently from
-/// GPUs.
+/// Returns a machine with twenty cores and four GPUs, on which the kernels of a factorization benefit from GPUs to
+/// different degrees.
 fn for_factorizations() -> SimulatedMachine {
     std::fs::read_to_string("machines/xeon-4xk40.toml").unwrap().parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Runs a Cholesky factorization of `side` × `side` tiles three times, as in the suite. The first two teach the
-/// scheduler. Returns the time of the third.
+/// scheduler. Returns the time of the third run.
 fn cholesky(rt: &Runtime, side: usize) -> Duration {
     let mut took = Duration::ZERO;
     for _ in 0..3 {
@@ -490,7 +492,7 @@ fn cholesky(rt: &Runtime, side: usize) -> Duration {
 #[test]
 fn bottom_level_factors_a_matrix_faster_than_eft() {
     let took = |scheduler: &str, side| cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", scheduler), side);
-    // For 8 tiles the bound was 0.15 until `eft` accounted for queues on links and became faster.
+    // For 8 tiles, the bound was 0.15 before `eft` took queues on links into account and thereby became faster.
     for (side, least) in [(8, 0.13), (12, 0.13), (16, 0.09)] {
         let (eft, level) = (took("eft", side).as_secs_f64(), took("bottom-level", side).as_secs_f64());
         assert!(level < (1.0 - least) * eft, "{side} tiles: {level} s after {eft} s");

@@ -1,7 +1,7 @@
-//! Many threads using one runtime: submission and waiting from everywhere, including bodies, with and without a unit
+//! Many threads that use one runtime: they submit and wait from everywhere, including bodies, with and without a unit
 //! hosted by the submitter.
 //!
-//! These must never happen: a hang, a lost task, or a call inside a body that waits although it should be refused.
+//! There must never be a hang, a lost task, or a call inside a body that waits although it should be refused.
 
 use crate::common::{MIXES, SCHEDULERS, for_each_mix, gate, watched};
 use std::collections::HashSet;
@@ -83,7 +83,7 @@ fn waiting_thread_takes_the_place_of_an_absent_host() {
         for _ in 0..200 {
             rt.task("add", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1)).submit().unwrap();
         }
-        // The host neither waits nor submits: it joins a thread that waits.
+        // The host neither waits for the runtime nor submits. Instead, it joins a thread that waits.
         let other = rt.clone();
         std::thread::spawn(move || {
             other.wait().unwrap();
@@ -121,7 +121,7 @@ fn many_threads_may_wait_at_once() {
 
 #[test]
 fn waiting_guest_and_helping_submitter_lose_no_task() {
-    // While one thread waits in the host's place, the host executes tasks, too, because its window is small.
+    // While one thread waits instead of the host, the host also executes tasks, because its window is small.
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let rt = hosted(units, "stealing", 8);
@@ -129,7 +129,7 @@ fn waiting_guest_and_helping_submitter_lose_no_task() {
                 let (stop, stopped) = gate();
                 let count = Arc::new(AtomicUsize::new(0));
                 let waiter = rt.clone();
-                // The guest waits throughout: for a task that ends only when the host has submitted everything.
+                // The guest waits the whole time for a task that ends only when the host has submitted all tasks.
                 let (begun, begins) = channel();
                 let guest = std::thread::spawn(move || {
                     begun.send(()).unwrap();
@@ -190,7 +190,7 @@ fn body_cannot_wait_for_itself_on_any_thread() {
                     let builder = Runtime::builder().compute_units(units).use_current_thread(hosts);
                     let rt = Arc::new(builder.build().unwrap());
                     let x = rt.data(vec![0u64; 10]);
-                    // A hosted unit of one core has no pool; rayon's threads do not belong to it.
+                    // A hosted unit of one core has no pool, so rayon's threads do not belong to it.
                     let strangers = hosts && units.contains("CPU:1");
                     for place in &PLACES[..if strangers { 1 } else { PLACES.len() }] {
                         let (inner, y) = (rt.clone(), x.clone());
@@ -209,7 +209,8 @@ fn body_cannot_wait_for_itself_on_any_thread() {
                                         assert_eq!(call, name);
                                     }
                                     Err(RunError::Refused(SubmitError::Unsuspended { call })) => assert_eq!(call, name),
-                                    // On the body's own thread, which may wait, but not for data that its task holds.
+                                    // This is the body's own thread, which may wait, but not for data that its task
+                                    // holds.
                                     Err(RunError::Refused(SubmitError::Nested { task, .. })) if name != "wait" => {
                                         assert_eq!(task, name);
                                     }
@@ -262,7 +263,7 @@ fn body_may_hold_the_last_handle_of_the_runtime() {
                     rt.task("next", (x.inout(),)).cpu(body).submit().unwrap();
                 }
                 drop((rt, x, ran, open));
-                // The runtime continues although no thread waits for it; after a panic all other tasks are skipped or
+                // The runtime continues even if no thread waits for it. After a panic, all other tasks are skipped or
                 // cancelled.
                 let ran: Vec<u64> = order.iter().collect();
                 assert_eq!(ran, (0..if panics { 1 } else { 100 }).collect::<Vec<_>>());
@@ -308,8 +309,8 @@ fn concurrent_submitters_agree_on_one_order() {
             let rt = crate::common::runtime(units);
             let data: Vec<_> = (0..3).map(|_| rt.scalar(0u64)).collect();
             let logs: Arc<Vec<Mutex<Vec<usize>>>> = Arc::new(data.iter().map(|_| Mutex::default()).collect());
-            // Nothing ends before everything is submitted, so every task waits for others, and a cycle would never
-            // end.
+            // No task ends before all tasks are submitted, so every task waits for others, and a cycle would cause a
+            // deadlock.
             let (open, wait) = gate();
             let all = (data[0].inout(), data[1].inout(), data[2].inout());
             rt.task("gate", all).cpu(move |_, _| wait()).submit().unwrap();
@@ -352,7 +353,7 @@ fn concurrent_submitters_agree_on_one_order() {
     }
 }
 
-/// Reduces with maps from x to a x + b, as pairs: their composition is associative but not commutative.
+/// Reduces by composing maps from x to a x + b, stored as pairs. Composition is associative but not commutative.
 #[test]
 fn reductions_are_combined_in_order_of_submission() {
     const TASKS: u64 = 24;
@@ -370,7 +371,7 @@ fn reductions_are_combined_in_order_of_submission() {
                 let rt = Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap();
                 let operation = Reduction::new("then", [1u64, 0], then);
                 let (x, others) = (rt.scalar([1u64, 0]), (0..TASKS).map(|_| rt.scalar(0u64)).collect::<Vec<_>>());
-                // Each member comes after a task of its own, and these tasks run in the opposite order of the members.
+                // Each member depends on a separate task, and these tasks run in the opposite order of the members.
                 for at in (1..others.len()).rev() {
                     let accesses = (others[at].input(), others[at - 1].output());
                     rt.task("before", accesses).cpu(|_, _| ()).submit().unwrap();
@@ -395,7 +396,7 @@ fn thread_names_contain_the_runtimes_name() {
             .filter_map(|task| Some(std::fs::read_to_string(task.path().join("comm")).ok()?.trim().to_owned()))
             .collect()
     };
-    // A longer name is cut between two characters, so that the unit's number remains visible.
+    // A name that is too long is cut at a character boundary, so that the unit's index remains visible.
     for (name, parts) in [
         ("mesh", ["mesh-unit0", "mesh-0.1", "mesh-unit1", "mesh-copy0"]),
         ("größenordnung", ["größeno-unit0", "größenord-0.1", "größeno-unit1", "größeno-copy0"]),
@@ -403,7 +404,7 @@ fn thread_names_contain_the_runtimes_name() {
         watched(name, move || {
             let rt = Runtime::builder().name(name).compute_units("1:CPU:2,1:EMU:1").build().unwrap();
             while !parts.iter().all(|part| seen().contains(*part)) {
-                std::thread::yield_now(); // a thread names itself when it begins
+                std::thread::yield_now(); // a thread sets its name only when it begins to run
             }
             rt.wait().unwrap();
         });

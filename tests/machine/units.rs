@@ -1,9 +1,9 @@
-//! Resources of units: their own cores, threads inside, all of their devices, work stolen from every other unit, and
+//! Resources of units: exclusive cores, threads inside a unit, use of all devices, stealing from every other unit, and
 //! sleep.
 //!
-//! The values of a program show none of this, so each test makes a unit do something that it could not do otherwise.
-//! Tests here run one after the other, because the cores in use and the sleeping threads are properties of the whole
-//! process.
+//! None of these is visible in a program's values, so each test makes a unit do something that it could not do without
+//! the resource. These tests run one after the other, because the cores in use and the sleeping threads are properties
+//! of the whole process.
 
 use crate::common::{gate, runtime, watched};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,13 +12,13 @@ use std::sync::{Arc, Barrier, Condvar, Mutex, MutexGuard, PoisonError};
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Keeps the other tests of this file from running.
+/// Prevents the other tests of this file from running while the guard is held.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The unit that has run a task, once it has.
+/// The unit that has run a task, available once the task has run.
 #[derive(Default)]
 struct Taken(Mutex<Option<usize>>, Condvar);
 
@@ -42,8 +42,9 @@ fn idle_unit_steals_from_every_other_unit() {
         for victim in (0..UNITS).filter(|victim| *victim != thief) {
             watched(&format!("{thief} from {victim}"), move || {
                 let rt = Arc::new(runtime(&format!("{UNITS}:CPU:1")));
-                // All units meet, so each is in one of these bodies. Then the victim submits a task and stays in its
-                // body; so do the others, until the task has run. Only the thief can take it.
+                // All units meet at the barrier, so each of them is in one of these bodies. Then the victim submits a
+                // task. Except for the thief, all units stay in their bodies until the task has run, so only the thief
+                // can take it.
                 let (everywhere, taken) = (Arc::new(Barrier::new(UNITS)), Arc::new(Taken::default()));
                 for _ in 0..UNITS {
                     let (inner, everywhere, taken) = (Arc::downgrade(&rt), everywhere.clone(), taken.clone());
@@ -75,7 +76,8 @@ fn cores_of_a_unit_work_on_one_body_together() {
                 let (seen, threads) = channel();
                 for _ in 0..4 {
                     let seen = seen.clone();
-                    // Each thread of the pool has to arrive before any continues: fewer threads would wait forever.
+                    // Every thread of the pool has to arrive before any of them continues, so with fewer threads the
+                    // body would never end.
                     let body = move |at: &Context, ()| {
                         assert_eq!(at.inner_cores(), cores);
                         let all = Barrier::new(cores);
@@ -108,7 +110,7 @@ fn unit_uses_all_of_its_devices() {
         };
         first.emulated(body).submit().unwrap();
         begins.recv().unwrap();
-        // While the first task occupies its device, the others go to the devices with the least to do.
+        // While the first task occupies its device, the other tasks go to the devices with the least work.
         for x in &data[1..] {
             let tell = seen.clone();
             let body = move |at: &Context, _: (&mut [u64],)| tell.send(at.device()).unwrap();
@@ -135,9 +137,9 @@ fn hosting_submitter_runs_tasks_beyond_its_window() {
             for submitted in 1..=TASKS {
                 let counter = ran.clone();
                 let body = move |_: &Context, ()| _ = counter.fetch_add(1, Ordering::Relaxed);
-                // The only CPU unit is hosted by this thread, so no other thread runs these tasks.
+                // This thread hosts the only CPU unit, so no other thread can run these tasks.
                 rt.task("count", ()).host(body).submit().unwrap();
-                // The submitter does not check how far it is ahead after every submission.
+                // The submitter does not check after every submission how far ahead it is.
                 let pending = submitted - ran.load(Ordering::Relaxed);
                 assert!(pending <= 2 * WINDOW, "{pending} tasks are pending after {submitted}");
             }
@@ -152,7 +154,7 @@ mod linux {
     use super::*;
     use std::fs;
 
-    /// Returns the cores that the calling thread may run on, in the system's notation.
+    /// Returns the cores that the calling thread may run on, in the operating system's notation.
     fn own_cores() -> String {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -174,7 +176,7 @@ mod linux {
                 for unit in rt.machine().units() {
                     let (all, seen) = (all.clone(), seen.clone());
                     let body = move |at: &Context, ()| {
-                        all.wait(); // a task per unit
+                        all.wait(); // there is one task per unit
                         let mut cores = rayon::broadcast(|_| own_cores());
                         cores.sort_unstable();
                         seen.send((at.unit(), cores)).unwrap();
@@ -226,7 +228,7 @@ mod linux {
                     let x = rt.scalar(0u64);
                     rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
                     rt.wait().unwrap();
-                    // A spinning thread is never seen asleep, however long the test looks.
+                    // If a thread spins, the test never sees it asleep and does not end.
                     loop {
                         let states = states("thalweg-CU");
                         let states = if states.is_empty() { self::states("thalweg-") } else { states };
@@ -236,7 +238,7 @@ mod linux {
                         }
                         std::thread::yield_now();
                     }
-                    // The threads wake up for work.
+                    // The threads must wake up for work.
                     assert_eq!(rt.read_scalar(&x).unwrap(), 1);
                 });
             }
@@ -260,7 +262,7 @@ mod linux {
                 resident()
             };
             let before = one_after_the_other();
-            // The data that rayon keeps for each thread that joined a pool would be 8 MiB.
+            // If rayon's data for every thread that has joined a pool were kept, it would amount to 8 MiB.
             let grown = one_after_the_other().saturating_sub(before);
             assert!(grown < 3 << 20, "{} KiB were kept", grown >> 10);
         });
@@ -311,7 +313,7 @@ fn slow_link_delays_only_copies_that_use_it() {
             arrived.fetch_or(rt.valid_in(&x.all()).contains(&SpaceId(1)), Ordering::Relaxed);
         }
         assert!(!arrived.load(Ordering::Relaxed), "a copy that takes an hour has arrived");
-        // The test does not wait for the hour to pass: the process ends with the tests.
+        // The test does not wait for an hour, because the process exits when all tests have ended.
         std::mem::forget((rt, x, y));
     });
 }

@@ -1,7 +1,7 @@
-//! Tasks across the devices of their unit: the placement of their parts, their order among other tasks, refusals, and
-//! the effects of failures, of memory shortage and of the loss of a device.
+//! Tasks that span the devices of their unit: placement of parts, order among other tasks, refusals, and the effects of
+//! failures, memory shortage and device loss.
 //!
-//! These tests use emulated devices; `tests/conformance` does the same on accelerators.
+//! These tests use emulated devices; `tests/conformance` has similar tests for accelerators.
 
 use crate::common::{SCHEDULERS, watched, words};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const N: usize = 240;
 
 type Rotated<'x> = Vec<(Input<'x, u64>, Output<'x, u64>)>;
 
-/// Pairs each part of `x` with the part of `y` at the same place, for parts of `size` elements.
+/// Pairs each part of `x` with the part of `y` at the same position, with parts of `size` elements.
 fn pairs<'x>(x: &'x Data<u64>, y: &'x Data<u64>, size: usize) -> Rotated<'x> {
     x.blocks(size).iter().zip(y.blocks(size).iter()).map(|(x, y)| (x.input(), y.output())).collect()
 }
@@ -131,7 +131,7 @@ fn parts_that_do_not_fit_are_refused() {
                 rt.task("t", parts).emulated(|_, parts| parts.into_iter().flat_map(|(x,)| x).for_each(|x| *x += 1));
             task.across_devices().submit()
         };
-        // Each part has to fit the memory of its device.
+        // Each part has to fit into the memory of its device.
         assert!(run([180, 50]).is_ok());
         let refused = run([10, 60]).unwrap_err();
         assert_eq!(
@@ -156,7 +156,8 @@ fn parts_that_do_not_fit_are_refused() {
     });
 }
 
-/// Tasks that each fill most of several memories, and others that fill one: all get room, in any order.
+/// Tasks that each need most of several memories run alongside tasks that need most of one memory. All of them get
+/// room, in any order.
 #[test]
 fn tasks_that_fill_several_memories_all_get_room() {
     for scheduler in SCHEDULERS {
@@ -188,7 +189,7 @@ fn tasks_that_fill_several_memories_all_get_room() {
     }
 }
 
-/// Devices that refuse memory although their capacity should suffice: tasks wait for it again, and fail if nothing
+/// Devices refuse memory although their capacity should suffice. Tasks then wait for memory again, and fail if nothing
 /// else uses the devices.
 #[test]
 fn refused_memory_is_requested_again_and_fails_only_a_lone_task() {
@@ -268,7 +269,7 @@ fn remaining_devices_run_tasks_across_a_lost_device() {
                         let add = add.cpu(|_, parts| parts.into_iter().flat_map(|(x,)| x).for_each(|x| *x += 1));
                         add.across_devices().submit().unwrap();
                     };
-                    // Under some schedulers the device is used late.
+                    // Some schedulers only use the device after some time.
                     for round in 1..=3 {
                         (0..5).for_each(|_| x.iter().for_each(step));
                         if let Err(error) = rt.wait() {

@@ -1,4 +1,4 @@
-//! Data whose home gets memory only when it is accessed on the host.
+//! Data objects whose host copy gets memory only when they are accessed on the host.
 
 use crate::common::watched;
 use thalweg::EmulatedDevice;
@@ -17,7 +17,7 @@ fn fill(rt: &Runtime, region: Region<'_, u64>, value: u64) {
     rt.task("fill", (region.output(),)).emulated(move |_, (x,)| x.fill(value)).submit().unwrap();
 }
 
-/// Checks the bytes of the home, on systems that report them.
+/// Checks the memory size of the host copy on systems that report it.
 fn check_home(rt: &Runtime, x: &Data<u64>, expected: impl Fn(usize) -> bool) {
     let bytes = rt.home_bytes(x).unwrap();
     assert!(expected(bytes) || !cfg!(target_os = "linux"), "{bytes}");

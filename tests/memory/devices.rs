@@ -1,6 +1,7 @@
-//! Devices with their own memories: what is copied, what stays, what is evicted, and that results do not depend on it.
+//! Devices with separate memories: which data is copied, kept and evicted. The results must not depend on any of this.
 //!
-//! The tests use emulated devices, so every path is taken on any machine. Copies are counted, never timed.
+//! The tests use emulated devices, so that all code paths are covered on any machine. Copies are counted and never
+//! timed.
 
 use crate::common::{poison, watched};
 use ndarray::{Array2, Array3, Axis};
@@ -18,7 +19,7 @@ fn machine(units: &str, device: impl Fn(usize) -> EmulatedDevice + 'static) -> R
     Runtime::builder().compute_units(units).emulated_devices(device).detect_conflicts(true).build().unwrap()
 }
 
-/// Returns the numbers of copies and bytes that went from one space to another so far.
+/// Returns how many copies were made from one space to another so far, and how many bytes they moved.
 fn moved(rt: &Runtime, from: SpaceId, to: SpaceId) -> (u64, u64) {
     let statistics = rt.statistics();
     let link = statistics.links.iter().find(|link| (link.from, link.to) == (from, to));
@@ -85,7 +86,7 @@ fn devices_exchange_data_directly() {
         let (x, large) = (rt.data(vec![0u64; 1000]), rt.data(vec![1u64; 5000]));
         for _ in 0..4 {
             rt.fetch(&x.all(), FIRST).unwrap();
-            add_one(&rt, x.all()); // on the first device: both have the data, and the first is preferred
+            add_one(&rt, x.all()); // runs on the first device, which is preferred because both have the data
             rt.task("there", (x.inout(), large.input()))
                 .cpu(|at, (x, large)| {
                     assert_eq!(at.device(), Some(DeviceId(1)));
@@ -190,8 +191,9 @@ fn tasks_with_two_large_regions_do_not_starve() {
 #[test]
 fn concurrent_evictions_lose_nothing() {
     watched("evictions", || {
-        // Copies home are slow from the first device and fast from the second. While the first is still writing back
-        // data that it alone holds, the second evicts the rest. The only other replica of that is on the first.
+        // Copies to the host are slow from the first device and fast from the second. While the first device is still
+        // writing back data that only it has, the second device evicts the rest, whose only other replica is on the
+        // first device.
         let slow = |device| {
             let new = EmulatedDevice::new().capacity_bytes(2 * BLOCK_BYTES);
             if device == 0 { new.copy_delay(Duration::from_millis(30), f64::INFINITY) } else { new }
@@ -236,7 +238,7 @@ fn blocks_with_halos_are_not_copied_repeatedly_on_their_device() {
         (bytes, rt.take(result).unwrap())
     };
     let (_, expected) = run(1 << 20, 2);
-    // In whatever order the sums run, an element is copied at most once, into a replica of the whole array.
+    // Regardless of the order of the sums, each element is copied at most once, into a replica of the whole array.
     let both_arrays = (2 * SIDE * SIDE * size_of::<u64>()) as u64;
     for sweeps in [2, 10, 40] {
         let (bytes, _) = run(1 << 20, sweeps);
@@ -388,8 +390,8 @@ fn data_of_the_next_task_is_copied_while_a_task_runs() {
         let (open, wait) = crate::common::gate();
         rt.task("first", (x.inout(),)).cpu(move |_, _| wait()).submit().unwrap();
         rt.task("next", (y.inout(),)).cpu(|_, (y,)| y.fill(3)).submit().unwrap();
-        // The first body does not end before the data of the second task has arrived: without overlap, this would
-        // hang.
+        // The first body does not end before the data of the second task has arrived, so the test would hang if copies
+        // and bodies did not overlap.
         while rt.valid_in(&y.all()) != [HOST, FIRST] {
             std::thread::yield_now();
         }
@@ -415,7 +417,7 @@ fn discarded_data_is_not_written_back_when_evicted() {
             let expected = if discards { 160 } else { 800 };
             assert_eq!((moved(&rt, FIRST, HOST).1, rt.statistics().evictions), (expected, 1));
             assert_eq!(rt.read(&x.slice(..20)).unwrap(), [2; 20]);
-            // The content is undefined now; an overwrite makes it defined again.
+            // The contents are now undefined; overwriting them makes them defined again.
             assert_eq!(rt.read(&x).unwrap().len(), 100);
             rt.task("fill", (x.output(),)).cpu(|_, (x,)| x.fill(7)).submit().unwrap();
             add_one(&rt, x.slice(50..));
@@ -431,7 +433,8 @@ fn discarded_data_is_not_written_back_when_evicted() {
 fn write_outside_a_view_on_an_emulated_device_fails_naming_data_and_task() {
     #[allow(unsafe_code)]
     fn write_behind(x: &mut [f64]) {
-        // SAFETY: the write is out of bounds on purpose, which is what this test is about; it lands in a guard zone.
+        // SAFETY: this test writes out of bounds on purpose. The write goes to a guard zone, so it affects no other
+        // memory.
         unsafe { x.as_mut_ptr().add(x.len()).write(1.0) };
     }
     let rt = Runtime::builder().compute_units("1:EMU:1").build().unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::dlpack::{DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
 use thalweg::prelude::*;
 
-/// The state that a producer keeps next to the structure it hands out. Like NumPy's, it is freed in one go.
+/// The state that a producer keeps together with the structure it hands out. As in NumPy, both are freed together.
 struct Producer {
     managed: DlManagedTensor,
     elements: Vec<f64>,
@@ -19,13 +19,13 @@ struct Producer {
 }
 
 unsafe extern "C" fn free(managed: *mut DlManagedTensor) {
-    // SAFETY: `managed` was made by `produce`, and is freed once.
+    // SAFETY: `managed` was created by `produce` from a `Box`, and the deleter is called only once.
     let producer = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Producer>()) };
     producer.freed.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Makes a tensor of another library: a part of shape `shape` of a matrix of 6 x 5 elements, from (1, 1) on, with
-/// these strides.
+/// Creates a tensor like those of another library: a part of a 6 x 5 matrix that begins at (1, 1) and has this shape
+/// and these strides.
 fn produce(shape: &[i64], strides: Option<&[i64]>, change: impl FnOnce(&mut DlTensor)) -> (Tensor, Arc<AtomicUsize>) {
     let freed = Arc::new(AtomicUsize::new(0));
     let mut producer = Box::new(Producer {
@@ -56,7 +56,8 @@ fn produce(shape: &[i64], strides: Option<&[i64]>, change: impl FnOnce(&mut DlTe
     }
     change(tensor);
     let producer = Box::into_raw(producer);
-    // SAFETY: the box was just given up; its parts stay where they are.
+    // SAFETY: the box was just turned into a raw pointer, so its contents stay at the same address until the deleter
+    // runs.
     let tensor = unsafe {
         (*producer).managed.manager_ctx = producer.cast::<c_void>();
         Tensor::from_raw(&raw mut (*producer).managed)
@@ -93,7 +94,7 @@ fn adopted_memory_is_used_in_place_and_freed_once() {
     }
 }
 
-/// Page-locked memory, and memory that CUDA moves by itself, can be a home like any host memory.
+/// Page-locked memory, and memory that CUDA migrates automatically, can be used as host memory.
 #[test]
 fn memory_that_the_host_can_access_becomes_a_home() {
     for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
@@ -118,7 +119,8 @@ fn arrays_go_through_dlpack_without_being_copied() {
     let tensor = Tensor::of(array);
     assert_eq!((tensor.shape(), tensor.data_type().to_string().as_str()), (&[2, 3][..], "float32"));
     let raw = tensor.into_raw();
-    // SAFETY: the tensor was just given away; it is inspected before it is taken back.
+    // SAFETY: the tensor was just turned into a raw pointer, so it is valid. It is only inspected before ownership is
+    // taken back.
     let tensor = unsafe {
         assert_eq!((*raw).dl_tensor.data.cast::<f32>().cast_const(), address);
         Tensor::from_raw(raw)
@@ -131,7 +133,7 @@ fn arrays_go_through_dlpack_without_being_copied() {
     rt.wait().unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), address.addr());
     assert_eq!(rt.take(x).unwrap()[[1, 2]], 6.0);
-    // Arrays that are not in row-major order are put in order.
+    // Arrays that are not in row-major order are converted.
     let turned = Tensor::of(Array2::from_shape_fn((3, 2), |(i, j)| (10 * i + j) as i16).reversed_axes());
     assert_eq!(turned.shape(), [2, 3]);
     let x: Data<i16, Ix2> = rt.from_dlpack(turned).unwrap();
@@ -190,17 +192,19 @@ fn unsuitable_tensor_is_refused_and_returned() {
     refused(&[4, 3], None, nowhere, ["no address", "elements"]);
 }
 
-/// Two data objects that share memory would not know of each other's tasks.
+/// The same memory cannot belong to two data objects, because neither would know of the other's tasks.
 #[test]
 fn memory_that_is_already_adopted_is_refused() {
     let rt = runtime("1:CPU:1");
     let (one, _) = produce(&[4, 3], Some(&[5, 1]), |_| ());
     let raw = one.into_raw();
     let again = |first: u64| {
-        // SAFETY: a second tensor of the same memory, which frees nothing; no task ever touches it.
+        // SAFETY: the second tensor for the same memory frees nothing, and no task ever accesses it, so the copy cannot
+        // cause a double free or a race.
         let tensor = unsafe { std::ptr::read(&raw const (*raw).dl_tensor) };
         let tensor = DlTensor { byte_offset: first * 8, ..tensor };
-        // SAFETY: the second tensor frees nothing, and no task ever touches it; the structure itself is leaked.
+        // SAFETY: the second tensor frees nothing, and no task ever accesses it. The structure itself is leaked, so it
+        // stays valid.
         unsafe {
             Tensor::from_raw(Box::leak(Box::new(DlManagedTensor {
                 dl_tensor: tensor,
@@ -209,7 +213,7 @@ fn memory_that_is_already_adopted_is_refused() {
             })))
         }
     };
-    // SAFETY: the tensor was just given away.
+    // SAFETY: the tensor was just turned into `raw`, and ownership is taken back once.
     let x: Data<f64, Ix2> = rt.from_dlpack(unsafe { Tensor::from_raw(raw) }).unwrap();
     for first in [6, 7, 12, 23] {
         let error = runtime("1:CPU:1").from_dlpack::<f64, Ix2>(again(first)).unwrap_err().to_string();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use thalweg::dlpack::{DlDevice, DlManagedTensor, Tensor};
 use thalweg::prelude::*;
 
-/// An exported tensor, as its consumer sees it.
+/// An exported tensor as seen by its consumer.
 struct Lent(*mut DlManagedTensor);
 
 impl Lent {
@@ -19,7 +19,7 @@ impl Lent {
     }
 
     fn shape(&self) -> (ndarray::StrideShape<ndarray::Ix2>, *mut f64) {
-        // SAFETY: the tensor is not freed in the meantime; it has one extent and one stride per dimension.
+        // SAFETY: the tensor has one extent and one stride per dimension, and is not freed in the meantime.
         unsafe {
             let tensor = &(*self.0).dl_tensor;
             assert_eq!(tensor.ndim, 2);
@@ -30,7 +30,7 @@ impl Lent {
 
     fn view(&self) -> ArrayView2<'_, f64> {
         let (shape, first) = self.shape();
-        // SAFETY: while the tensor is exported, its memory stays and nothing writes it.
+        // SAFETY: while the tensor is exported, its memory stays allocated and nothing writes to it.
         unsafe { ArrayView2::from_shape_ptr(shape, first) }
     }
 
@@ -43,7 +43,7 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // SAFETY: the owner calls the deleter once.
+        // SAFETY: this value owns the tensor, so the deleter is called exactly once.
         unsafe { (*self.0).deleter.unwrap()(self.0) }
     }
 }
@@ -90,7 +90,7 @@ fn writes_through_an_exported_tensor_are_kept() {
     }
 }
 
-/// The exported memory stays, whatever is dropped.
+/// The exported memory stays valid, regardless of what is dropped.
 #[test]
 fn exported_tensor_outlives_its_runtime() {
     for (rt, space) in runtimes() {
@@ -130,7 +130,7 @@ fn take_waits_for_an_exported_tensor() {
     }
 }
 
-/// The array of one runtime is used by another for a while.
+/// Another runtime uses an array of the first runtime for a while.
 #[test]
 fn runtimes_may_exchange_arrays() {
     for (rt, space) in runtimes() {
@@ -142,7 +142,8 @@ fn runtimes_may_exchange_arrays() {
             double(&rt, &x);
         }
         assert_eq!(rt.take(x).unwrap(), array![[16.0, 512.0], [48.0, 1024.0]]);
-        // Within one runtime, the array becomes a second data object, and tasks on the first wait for it.
+        // Within the same runtime, the array becomes a second data object, and tasks on the first data object wait
+        // until it is returned.
         let x = rt.array(array![[1.0, 2.0]]);
         let y: Data<f64, Ix2> = rt.from_dlpack(rt.to_dlpack_mut(&x, SpaceId::HOST).unwrap()).unwrap();
         double(&rt, &x);

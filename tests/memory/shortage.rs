@@ -1,5 +1,5 @@
-//! Devices that hold less than their capacity says: idle replicas make room, and only a task that is alone and still
-//! refused fails.
+//! Devices that can hold less than their declared capacity: idle replicas are evicted to make room, and a task fails
+//! only if it is refused memory while no other task uses the device.
 
 use crate::common::watched;
 use std::time::Duration;
@@ -16,7 +16,8 @@ fn machine(units: &str, scheduler: &str, device: impl Fn(usize) -> EmulatedDevic
     builder.detect_conflicts(true).build().unwrap()
 }
 
-/// Passes over an array by blocks: each block is updated, then a block of `y` is overwritten from two of them.
+/// Passes over an array block by block. Each block of `x` is updated, and then a block of `y` is overwritten with
+/// values from two blocks of `x`.
 fn passes(rt: &Runtime, x: &Data<u64>, y: &Data<u64>) {
     for round in 0..4 {
         for (n, part) in (0..).zip(blocks(BLOCKS * BLOCK, BLOCK)) {
@@ -35,7 +36,7 @@ fn passes(rt: &Runtime, x: &Data<u64>, y: &Data<u64>) {
     }
 }
 
-/// Returns the results of [`passes`].
+/// Returns the expected results of [`passes`].
 fn expected() -> (Vec<u64>, Vec<u64>) {
     let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let (x, y) = (rt.data((0..).take(BLOCKS * BLOCK).collect()), rt.zeros([BLOCKS * BLOCK]));
@@ -117,7 +118,7 @@ fn lone_task_that_is_refused_memory_fails() {
     });
 }
 
-/// A replica larger than the region it serves would leave no room for others.
+/// A replica that is larger than the requested region would leave no room for other replicas.
 #[test]
 fn oversized_replica_is_evicted() {
     watched("large", || {

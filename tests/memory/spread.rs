@@ -1,7 +1,7 @@
-//! Loops that are spread over the devices of a unit, and tasks for one device: where they run, what is copied between
-//! devices, refusals, and the effects of a failure or of the loss of a device.
+//! Loops that are spread over the devices of a unit, and tasks that are bound to one device: where they run, which data
+//! is copied between devices, refusals, and the effects of failures and device loss.
 //!
-//! These tests use emulated devices; `tests/conformance` does the same on accelerators.
+//! These tests use emulated devices; `tests/conformance` has similar tests for accelerators.
 
 use crate::common::{SCHEDULERS, watched, words};
 use std::collections::BTreeSet;
@@ -11,12 +11,12 @@ use thalweg::prelude::*;
 
 const N: usize = 240;
 
-/// Returns the devices of the machine's last unit; none if it is a CPU unit.
+/// Returns the devices of the machine's last unit. The list is empty if this is a CPU unit.
 fn devices(rt: &Runtime) -> &[DeviceId] {
     &rt.machine().units().last().unwrap().devices
 }
 
-/// Sets each element of `y` to three times its left neighbour in `x` plus its right one.
+/// Sets each element of `y` to three times its left neighbour in `x` plus its right neighbour.
 fn stepped(x: &[u64], y: &mut [u64], before: usize) {
     for (i, y) in y.iter_mut().enumerate() {
         let here = i + before;
@@ -100,8 +100,8 @@ fn halos_are_copied_from_device_to_device() {
                 _ => {} // copies within a device
             }
         }
-        // In the first step a halo comes from the host, or from the other device if that already has it. In the nine
-        // others, halos cross in both directions.
+        // In the first step, a halo comes from the host, or from the other device if this device already has it. In the
+        // other nine steps, halos are copied in both directions.
         assert_eq!(from_home + between, 8 * (N as u64 + 3 * 2 * 10));
         assert!((8 * 3 * 2 * 9..=8 * 3 * 2 * 10).contains(&between), "{between}");
         assert_eq!(rt.take(x).unwrap(), expected(10));
@@ -137,7 +137,7 @@ fn task_that_its_device_cannot_run_is_refused() {
         assert_eq!(rt.read(&x.all()).unwrap(), [1; 200]);
         assert_eq!(spread(&rt, &x, &[first]), Ok(10));
         assert_eq!(rt.take(x).unwrap(), [2; 200]);
-        // Cores alone, where tasks are not placed.
+        // On cores alone, tasks are not placed.
         let rt = build("2:CPU:1");
         let x = rt.data(vec![1u64; 200]);
         assert!(matches!(spread(&rt, &x, &[first]), Err(SubmitError::Device { .. })));

@@ -1,25 +1,25 @@
-//! Children of steps: they keep reading a part that their parent reads, long after the parent has ended, and wait or
-//! fail.
+//! Children of steps. A child keeps reading a part that its parent reads, long after the parent has ended; it may also
+//! wait or fail.
 
 use crate::steps::Part;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex, Weak};
 use thalweg::prelude::*;
 
-/// The number of times that a child compares its input with the first content.
+/// How often a child compares its input with the initial contents.
 pub(crate) const LOOKS: usize = 20;
 
-/// The action of a step's body on a child.
+/// What the body of a step does with its child.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Act {
     None,
-    /// It returns before the child has ended.
+    /// The body returns before the child has ended.
     Leaves,
-    /// It waits for the child.
+    /// The body waits for the child.
     Waits,
-    /// It leaves a child that fails.
+    /// The body returns, and the child fails.
     Fails,
-    /// It leaves a child that reads data, which a replay must refuse.
+    /// The body returns, and the child reads data. A replay must refuse this read.
     Reads,
 }
 
@@ -34,10 +34,10 @@ pub(crate) fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop_oneof![1 => Just(vec![Act::None]), 1 => prop::collection::vec(act, 1..40)]
 }
 
-/// The defects that children have found.
+/// Defects that children have detected.
 pub(crate) type Wrong = Arc<Mutex<Vec<String>>>;
 
-/// A child to come, of one step.
+/// A child that a step is going to submit.
 #[derive(Clone)]
 pub(crate) struct Child<S: thalweg::memory::Shape> {
     pub(crate) act: Act,
@@ -52,7 +52,7 @@ impl<S: thalweg::memory::Shape> Child<S> {
         self.wrong.lock().unwrap().push(what.into());
     }
 
-    /// A read that must be refused to a child in a replay.
+    /// Tries to read a region in a child of a replay, which must be refused.
     pub(crate) fn read(&self, region: Region<'_, u64, S>) {
         let Some(rt) = self.rt.upgrade() else { return };
         match rt.read(region) {
@@ -62,7 +62,7 @@ impl<S: thalweg::memory::Shape> Child<S> {
         }
     }
 
-    /// The parent's actions after it has submitted the child.
+    /// Performs the parent's actions after it has submitted the child.
     pub(crate) fn submitted(&self, submitted: Result<TaskId, SubmitError>, cx: &Context) {
         if let Err(error) = submitted {
             self.tell(error.to_string());

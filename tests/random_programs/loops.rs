@@ -1,4 +1,4 @@
-//! Loops in random programs: steps on the parts of a partition that are submitted in one call.
+//! Loops in random programs: steps on the parts of a partition, submitted in one call.
 //!
 //! The oracle treats them as separate steps, one after the other.
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use thalweg::memory::Shape;
 use thalweg::prelude::*;
 
-/// The `steps` steps of a thread from `first` on; they are the iterations of a loop over the parts of `whole`.
+/// A loop over the parts of `whole`. Its iterations are the `steps` steps of a thread, beginning with step `first`.
 #[derive(Debug, Clone)]
 pub(crate) struct Loop {
     pub(crate) first: usize,
@@ -17,12 +17,12 @@ pub(crate) struct Loop {
     size: [usize; 3],
 }
 
-/// Draws the size of the parts into which a step's target is cut, if it is cut.
+/// Draws the size of the parts into which a step's target is cut; `None` if it is not cut.
 pub(crate) fn size() -> impl Strategy<Value = Option<[usize; 3]>> {
     prop_oneof![5 => Just(None), 1 => [1..4usize, 2..6usize, 3..20usize].prop_map(Some)]
 }
 
-/// Cuts some of the steps into loops. Returns all steps, and the loops.
+/// Turns some of the steps into loops. Returns all steps, and the loops.
 pub(crate) fn cut(steps: Vec<(Step, Option<[usize; 3]>)>) -> (Vec<Step>, Vec<Loop>) {
     let (mut all, mut loops) = (Vec::new(), Vec::new());
     for (step, size) in steps {
@@ -53,7 +53,7 @@ pub(crate) fn cut(steps: Vec<(Step, Option<[usize; 3]>)>) -> (Vec<Step>, Vec<Loo
 
 /// Data objects that loops can iterate over.
 pub(crate) trait Loops: Dimensions {
-    /// Submits these iterations, whose bodies first call `began` with their number.
+    /// Submits these iterations. Each body first calls `began` with its iteration index.
     fn submit_loop(
         rt: &Runtime,
         data: &[Option<Data<u64, Self>>],
@@ -63,7 +63,8 @@ pub(crate) trait Loops: Dimensions {
     ) -> Result<usize, SubmitError>;
 }
 
-/// Body of [`Loops::submit_loop`]; it is a macro for the same reason as that of the steps.
+/// Body of [`Loops::submit_loop`]. It is a macro for the same reason as the body of `Dimensions::submit`: the same code
+/// works for every shape.
 macro_rules! loops {
     ($shape:ty, |$size:ident| $tiles:expr) => {
         impl Loops for $shape {

@@ -1,28 +1,28 @@
 //! Random task programs, compared with a sequential oracle.
 //!
 //! Tasks read two random boxes and update two more, in every access mode, on data of one to three dimensions. The
-//! values that a task writes depend on those it read, so a wrong order changes the memory. Whatever the units, the
-//! scheduler, the memory of the devices and the number of submitting threads: memory must end as if the tasks had run
-//! one after the other. The edges of the graph are compared with all pairs of accesses: none may be missing, and none
-//! may join tasks that do not conflict.
+//! values that a task writes depend on the values it has read, so a wrong order changes the final memory. Regardless of
+//! the units, the scheduler, the devices' memory and the number of submitting threads, the final memory must be as if
+//! the tasks had run one after the other. The edges of the graph are compared with all pairs of accesses: no edge may
+//! be missing, and no edge may connect tasks that do not conflict.
 //!
-//! - *Several threads* submit, either each to its own part of every data object, or all to everything. Then the order
-//!   is not known in advance, but the bodies' own record of it must explain the memory, and agree with each thread's
-//!   submissions.
-//! - *Failing tasks* poison their outputs and the tasks that read those: each element is correct or poisoned at the
-//!   end, as the oracle says.
+//! - *Several threads* submit, either each to its own part of every data object, or all to everything. In the latter
+//!   case the order is not known in advance, but the order that the bodies record must explain the final memory and
+//!   agree with the order of each thread's submissions.
+//! - *Failing tasks* poison their outputs and the tasks that read these outputs. At the end, each element is correct or
+//!   poisoned as the oracle predicts.
 //! - *Loops* over the parts of partitions are submitted in one call; the oracle treats them as separate steps.
 //! - *Handles* are dropped while tasks are pending.
-//! - *Values and results* ([`values`]) are counted: none is lost, none is dropped twice. Tasks also access outcomes of
-//!   results.
+//! - *Values and results* ([`values`]) are counted: none may be lost or dropped twice. Tasks also access the outcomes
+//!   of results.
 //! - *Recordings* ([`replays`]) of parts are replayed between the other tasks, with failures and evictions in between.
-//! - *Children* ([`children`]) of steps, recorded or not, keep reading what their parents read. They wait, are refused
-//!   to wait, and fail.
+//! - *Children* ([`children`]) of steps, recorded or not, keep reading what their parents read. They wait, have their
+//!   waits refused, or fail.
 //! - *Sums* ([`sums`]) into arrays of every size are combined in the order of submission, with arbitrary reads in
 //!   between.
 //! - *Detached bodies* lend their accesses to threads of the program, which return them sooner or later.
 //!
-//! Half of the programs take the fast path: only CPU units, under `stealing`.
+//! Half of the programs run on the fast path, which means on CPU units only and under `stealing`.
 //!
 //! `THALWEG_CASES` sets the number of programs (1000).
 
@@ -46,14 +46,14 @@ use steps::{Dimensions, Front, Part, Step, mix};
 use thalweg::Builder;
 use thalweg::prelude::*;
 
-/// The order in which bodies began. For conflicting tasks this is the order of their effects.
+/// The order in which bodies began. Conflicting tasks take effect in this order.
 type Log = Arc<Mutex<Vec<Number>>>;
 
 fn builder(program: &Program) -> Builder {
     let steps = || program.threads.iter().flatten();
     let least = steps().map(Step::working_set_bytes).max().unwrap_or(0).max(8);
     let holds = least + program.spare_bytes;
-    let says = holds * (1 + program.spare_bytes / 256 % 2); // as on a device that other programs use as well
+    let says = holds * (1 + program.spare_bytes / 256 % 2); // like a device that is shared with other programs
     Runtime::builder()
         .compute_units(program.units)
         .scheduler(program.scheduler)
@@ -63,7 +63,7 @@ fn builder(program: &Program) -> Builder {
         .emulated_devices(move |_| EmulatedDevice::new().capacity_bytes(says).holds_bytes(holds))
 }
 
-/// Runs the program and compares memory and graph with the oracle.
+/// Runs the program and compares the final memory and the graph with the oracle.
 fn check<S: Loops>(program: &Program) {
     let len = program.extents.iter().product::<usize>();
     let values: Vec<Vec<u64>> =
@@ -103,7 +103,7 @@ fn check<S: Loops>(program: &Program) {
     let result = std::thread::scope(|scope| {
         let (done, watch) = std::sync::mpsc::channel::<()>();
         let rt = &rt;
-        // A program that hangs must fail, and report where it hangs.
+        // A program that hangs must fail and report where it hangs.
         scope.spawn(move || {
             if watch.recv_timeout(std::time::Duration::from_secs(30)).is_err() {
                 eprintln!("the program hangs: {rt:?}\n{program:?}");
@@ -141,7 +141,7 @@ fn check<S: Loops>(program: &Program) {
     assert_eq!(rt.conflicts(), Vec::<String>::new());
 }
 
-/// Checks that every run of correct elements of a row can be read, and every run of poisoned ones cannot.
+/// Checks that, in every row, each run of correct elements can be read and each run of poisoned elements cannot.
 fn check_parts<S: Dimensions>(
     rt: &Runtime,
     data: &Data<u64, S>,

@@ -1,4 +1,4 @@
-//! The oracle: the order of conflicting tasks, the edges between them, and the memory at the end.
+//! The oracle: the order of conflicting tasks, the edges between them, and the final memory.
 
 use crate::program::Program;
 use crate::steps::{End, Kind, Part, Step, hash, mix, updated};
@@ -6,7 +6,7 @@ use petgraph::graph::NodeIndex;
 use std::collections::HashMap;
 use thalweg::TaskGraph;
 
-/// The number of a thread, and of one of its steps.
+/// The index of a thread and the index of one of its steps.
 pub(crate) type Number = (usize, usize);
 
 /// All memory, as computed by the oracle.
@@ -17,8 +17,8 @@ pub(crate) struct Memory {
 }
 
 impl Step {
-    /// Returns all accesses: the part and the kind, which decides whether two accesses may run concurrently (`None`:
-    /// reads).
+    /// Returns all accesses, each as a part and a kind (`None` for reads). The kinds decide whether two accesses may
+    /// run concurrently.
     fn accesses(&self) -> [(&Part, Option<Kind>); 4] {
         let [a, b] = &self.reads;
         [(a, None), (b, None), (&self.target, Some(self.kind)), (&self.update, Some(Kind::Inout))]
@@ -39,13 +39,13 @@ fn ordered(a: (&Part, Option<Kind>), b: (&Part, Option<Kind>)) -> bool {
     !together && a.0.overlaps(b.0)
 }
 
-/// Returns the seed that makes the hashes of a step different from those of others.
+/// Returns a seed that makes the hashes of a step differ from those of all other steps.
 pub(crate) fn seed((thread, step): Number) -> u64 {
     mix(thread as u64 + 1, step as u64 + 1)
 }
 
 impl Memory {
-    /// Applies one step, after all earlier ones.
+    /// Applies one step, after all earlier steps.
     pub(crate) fn apply(&mut self, step: &Step, extents: [usize; 3]) {
         let Self { values: memory, poisoned, failures } = self;
         let fails = step.end != End::Returns;
@@ -74,8 +74,8 @@ impl Memory {
     }
 }
 
-/// Returns an order of all steps that the memory must agree with. If threads share data, it is the order in which
-/// bodies began, which must itself agree with each thread's order of submission.
+/// Returns an order of all steps that must explain the final memory. If threads share data, this is the order in which
+/// bodies began, which must in turn agree with the submission order of each thread.
 pub(crate) fn order(program: &Program, log: &[Number]) -> Vec<Number> {
     if !program.shared {
         let steps =
@@ -96,8 +96,8 @@ pub(crate) fn order(program: &Program, log: &[Number]) -> Vec<Number> {
     log.to_vec()
 }
 
-/// Checks the graph. No edge is missing: a path joins conflicting tasks. No edge is superfluous: every edge joins
-/// tasks that conflict, directly or through one in between.
+/// Checks the graph. No edge may be missing: a path must connect any two conflicting tasks. No edge may be superfluous:
+/// every edge must connect tasks that conflict directly or through one task in between.
 pub(crate) fn check_graph(graph: &TaskGraph, steps: &[Step]) {
     let graph = graph.petgraph();
     assert_eq!(graph.node_count(), steps.len());

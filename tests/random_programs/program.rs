@@ -13,17 +13,17 @@ pub(crate) struct Program {
     pub(crate) data: usize,
     /// One list of steps per submitting thread.
     pub(crate) threads: Vec<Vec<Step>>,
-    /// For each thread, the steps that are submitted in one call.
+    /// For each thread, the loops, whose steps are submitted in one call.
     pub(crate) loops: Vec<Vec<Loop>>,
-    /// Whether all threads access all of every data object; otherwise each keeps to its own slab.
+    /// Whether all threads access every data object as a whole; otherwise each thread uses only its own slab.
     pub(crate) shared: bool,
-    /// The data object whose handle is dropped after everything is submitted and before the wait.
+    /// The data object whose handle is dropped after the last submission and before the wait; `None` if all are kept.
     pub(crate) dropped: Option<usize>,
     pub(crate) units: &'static str,
     pub(crate) scheduler: &'static str,
     pub(crate) hosted: bool,
     pub(crate) spare_bytes: u64,
-    /// Whether the graph is compared, too; then finished tasks are not forgotten.
+    /// Whether the graph is compared as well, which requires that finished tasks are not forgotten.
     pub(crate) record: bool,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
     let any_machine =
         (prop::sample::select(units.to_vec()), prop::sample::select(thalweg::sched::NAMES), any::<bool>());
     let machine = prop_oneof![fast, any_machine];
-    // Data of several dimensions use another history as long as no task joins a group.
+    // Multi-dimensional data uses a different history as long as no task joins a group.
     const KINDS: [Kind; 7] =
         [Kind::Out, Kind::Inout, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Accumulate, Kind::Max];
     let kinds = prop::sample::select(vec![&KINDS[..], &KINDS[..2]]);

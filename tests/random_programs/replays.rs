@@ -1,5 +1,5 @@
-//! Recorded parts of programs, replayed in any order between the other steps. The effect must be that of submitting
-//! their steps again. Steps of all parts may have children.
+//! Recorded parts of programs that are replayed in any order between the other steps. A replay must have the same
+//! effect as submitting its steps again. All steps, recorded or not, may have children.
 
 use crate::children::{self, Child, LOOKS, Wrong};
 use crate::oracle::Memory;
@@ -15,7 +15,7 @@ use thalweg::Explanation;
 use thalweg::memory::{Shape, Shared};
 use thalweg::prelude::*;
 
-/// The number of recordings; the steps after theirs are submitted one by one.
+/// Number of recordings. The steps after the recorded ones are submitted one by one.
 const RECORDINGS: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ enum Act {
 pub(crate) struct Replayed {
     program: Program,
     acts: Vec<Act>,
-    /// The children of the steps, by the steps' seeds.
+    /// What each step does with its child, by the step's seed.
     children: Vec<children::Act>,
 }
 
@@ -62,12 +62,12 @@ pub(crate) enum To<'a> {
     Runtime(&'a Runtime),
 }
 
-/// Operations on data objects of a given number of dimensions that recordings, and steps with children, need.
+/// Operations that recordings and steps with children need on data objects of a given number of dimensions.
 pub(crate) trait Recordable: Dimensions {
     fn enter(to: To<'_>, data: &[Data<u64, Self>], step: &Step, child: &Child<Self>) -> Result<(), SubmitError>;
 }
 
-/// Like `steps::submit`: the same text serves every shape.
+/// A macro for the same reason as `steps::submit`: the same code works for every shape.
 macro_rules! record {
     ($shape:ty) => {
         impl Recordable for $shape {
@@ -184,7 +184,7 @@ impl<S: Recordable> Steps<'_, S> {
         let part = step.reads[0].clone();
         let act = match self.children[step.seed as usize % self.children.len()] {
             _ if part.volume() == 0 => children::Act::None,
-            // In other parts the wait may be granted, or close a cycle.
+            // In other parts, the wait may either succeed or close a cycle.
             children::Act::Reads if !stays => children::Act::Leaves,
             act => act,
         };
@@ -233,7 +233,7 @@ pub(crate) fn watched<R>(program: &(impl std::fmt::Debug + Sync), test: impl FnO
     })
 }
 
-/// Runs the program and compares memory and failures with the oracle. Children do not fail.
+/// Runs the program, whose children do not fail, and compares memory and failures with the oracle.
 pub(crate) fn check<S: Recordable>(replayed: &Replayed) {
     watched(replayed, || run_beside_oracle::<S>(replayed));
 }
@@ -290,7 +290,7 @@ fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children }: &Repla
 }
 
 /// Runs the program once by replays and once by submissions, with steps that fail in any access mode. Both must leave
-/// the same values, and the same values missing.
+/// the same values, and the same values must be missing.
 pub(crate) fn check_by_hand<S: Recordable>(replayed: &Replayed) {
     let mut program = replayed.program.clone();
     for (number, step) in program.threads[0].iter_mut().enumerate().filter(|(number, _)| number % 4 == 1) {
@@ -332,7 +332,7 @@ fn outcome<S: Recordable>(Replayed { program, acts, children }: &Replayed, repla
     (places.map(|(number, i, j, k)| element(number, i, j, k)).collect(), failed)
 }
 
-/// Returns the steps of each recording, and last the steps that are not recorded.
+/// Returns the steps of each recording, followed by the steps that are not recorded.
 fn parts_of(program: &Program) -> Vec<&[Step]> {
     let steps = &program.threads[0];
     let third = steps.len().div_ceil(RECORDINGS + 1);
@@ -341,7 +341,7 @@ fn parts_of(program: &Program) -> Vec<&[Step]> {
     parts
 }
 
-/// Returns the initial content of each data object.
+/// Returns the initial contents of each data object.
 fn initial(program: &Program) -> Vec<Vec<u64>> {
     let len = program.extents.iter().product::<usize>() as u64;
     (0..program.data).map(|d| (0..len).map(|e| mix(d as u64, e)).collect()).collect()

@@ -1,7 +1,8 @@
-//! Sums into one array, with reads and writes of parts of it in between, on arrays of every size.
+//! Sums into an array, with reads and writes of its parts in between, for arrays of every size.
 //!
-//! The numbers are such that every order of adding them rounds differently. Contributions are combined in the order of
-//! submission, so every read, and the final array, must equal the result of a loop on one core to the last bit.
+//! The numbers are chosen so that different orders of addition round differently. Contributions are combined in the
+//! order of submission, so every read, and the final array, must equal the result of a loop on one core to the last
+//! bit.
 
 use proptest::prelude::*;
 use std::ops::Range;
@@ -29,15 +30,15 @@ enum What {
     Sum,
     Read,
     Update,
-    /// The submitting thread waits for everything that it has submitted.
+    /// The submitting thread waits for all tasks that it has submitted.
     Wait,
 }
 
-/// In large arrays only every 4099th element is used. All elements cost the same, and 2^21 of them in every body would
-/// take most of the test's time.
+/// In large arrays only every 4099th element is used. Every element costs the same, and processing 2^21 elements in
+/// every body would take most of the test's time.
 const STRIDE: usize = 4099;
 
-/// Draws a size, up to and beyond the sizes above which a sum is divided among units.
+/// Draws a size from a range that includes the sizes at which sums begin to be divided among units.
 fn len() -> impl Strategy<Value = usize> {
     const SEVERAL: usize = 1 << 20;
     prop_oneof![
@@ -55,7 +56,7 @@ fn step(len: usize) -> impl Strategy<Value = Step> {
     (whole, 0..len, 0..len, 1..=len.min(10), prop::sample::select(kinds)).prop_map(move |(whole, a, b, short, what)| {
         let range = match what {
             What::Sum if whole => 0..len,
-            What::Read | What::Update if whole => a..(a + short).min(len), // far shorter than the summed range
+            What::Read | What::Update if whole => a..(a + short).min(len), // much shorter than the summed range
             _ => a.min(b)..a.max(b) + 1,
         };
         Step { range, what }

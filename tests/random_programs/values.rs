@@ -1,11 +1,11 @@
 //! Random programs of values and results, compared with sequential execution by an oracle.
 //!
-//! Tasks read some values, update one in any mode, update a part of an array, and use results of earlier tasks, some
-//! as outcomes. Some return a result, some fail. Between the submissions, results are taken, or dropped unread; values
-//! are taken, or dropped and replaced. The contents of values and all results are counted: at the end all are gone,
-//! each dropped once.
+//! Tasks read some values, update one in any mode, update a part of an array, and use results of earlier tasks, some as
+//! outcomes. Some return a result, some fail. Between submissions, results are taken or dropped unread, and values are
+//! taken or dropped and replaced. All results and the contents of all values are counted: at the end, each must have
+//! been dropped exactly once.
 //!
-//! Each failure that a task gets instead of a result must be one that the oracle has found to be a cause.
+//! Each failure that a task gets instead of a result must be one of the causes that the oracle has computed.
 
 use crate::steps::{End, hash, mix, updated};
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ enum Kind {
     Concurrent,
 }
 
-/// An action. Indices select among the objects present at that moment, modulo their number.
+/// An action of the submitting thread. Indices select one of the objects present at that moment, modulo their number.
 #[derive(Debug, Clone)]
 enum Action {
     /// Reads values, changes one, uses results, changes a part of the array, and perhaps returns a result.
@@ -156,13 +156,13 @@ impl Content {
     }
 }
 
-/// The actions whose failures may be the reason that an object is missing; empty if it is present.
+/// The actions whose failures may be the reason why an object is missing; empty if the object is present.
 type Causes = BTreeSet<usize>;
 
-/// The causes that tasks were given, each with the set that it had to be in.
+/// The names of the failures that tasks were given, each with the set of permitted causes.
 type Told = Arc<Mutex<Vec<(String, Causes)>>>;
 
-/// A number that is hashed in instead of a missing result.
+/// Number that is hashed instead of a missing result.
 const MISSING: u64 = 77;
 
 fn name_of(action: usize) -> String {
@@ -188,7 +188,7 @@ fn look(h: u64, outcomes: &[Result<&Returned, &TaskFailure>], causes: Vec<Causes
 struct Expected {
     content: Content,
     missing: Causes,
-    /// The mode in which the value was changed last, and the causes from before that group.
+    /// The mode in which the value was last changed, and the causes from before that group.
     group: Option<(Kind, Causes)>,
 }
 
@@ -197,14 +197,14 @@ impl Expected {
         Self { content: Content::new(alive), missing: Causes::new(), group: None }
     }
 
-    /// A task reads the value. Returns the causes for which it is skipped.
+    /// Records that a task reads the value. Returns the causes for which the task is skipped.
     fn read(&mut self) -> Causes {
         self.group = None;
         self.missing.clone()
     }
 
-    /// A task is about to change the value. Returns the causes for which it is skipped. Members of one group do not
-    /// depend on each other.
+    /// Records that a task is about to change the value. Returns the causes for which the task is skipped. Members of
+    /// the same group do not depend on each other.
     fn change(&mut self, kind: Kind) -> Causes {
         match (kind, &self.group) {
             (Kind::Commutative | Kind::Concurrent, Some((same, before))) if *same == kind => before.clone(),
@@ -237,7 +237,7 @@ pub(crate) fn check(program: &Program) {
     let rt = builder.use_current_thread(program.hosted).detect_conflicts(true).build().unwrap();
     let mut values: Vec<_> = (0..program.values).map(|_| rt.value(Content::new(&alive))).collect();
     let mut oracle: Vec<_> = values.iter().map(|_| Expected::new(&alive)).collect();
-    // The tasks' results, with their expected values or the causes for which they are missing.
+    // The results of the tasks, with their expected values or the causes for which they are missing.
     let mut pending: Vec<(Pending<Returned>, Result<u64, Causes>)> = vec![];
     let told = Told::default();
     let x = rt.data(vec![0u64; ELEMENTS]);

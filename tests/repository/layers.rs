@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Returns the layers in the table's order. A layer has all files below its folder in `src`.
+/// Returns the layers in the table's order. A layer consists of all files below its folder in `src`.
 fn layers() -> Vec<String> {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let table = text.split("\n## Layers\n").nth(1).unwrap().split("\n```").next().unwrap();

@@ -1,4 +1,4 @@
-//! Rules that the repository's own files keep: the order of layers, and plain English.
+//! Rules for the repository's own files: the order of layers, and plain English.
 
 mod layers;
 mod prose;

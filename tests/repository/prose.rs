@@ -26,9 +26,9 @@ const PATTERNS: [(&str, &str); 8] = [
     ),
     (r"\b(behind|beside)\b", "write `after`, `next to` or `compared with`"),
 ];
-/// One sentence in so many may match a pattern, in each folder.
+/// In each folder, at most one sentence in this many may match a pattern.
 const ONE_IN: usize = 50;
-/// The width of a line of prose, in characters, with its indentation.
+/// Maximum width of a line of prose, in characters, including indentation.
 const WIDTH: usize = 120;
 const SKIPPED: [&str; 4] = ["target", ".git", "node_modules", "proptest-regressions"];
 
@@ -85,13 +85,13 @@ fn lines_of_prose_fit_the_width() {
     assert!(long.is_empty(), "lines of prose over {WIDTH} columns:\n{}", long.join("\n"));
 }
 
-/// The folder that a file counts for: two levels deep, below the root.
+/// Returns the folder that a file counts towards, at most two levels below the root.
 fn folder_of(path: &Path) -> PathBuf {
     let relative = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap();
     relative.parent().unwrap().components().take(2).collect()
 }
 
-/// All files with prose.
+/// Returns all files that contain prose.
 fn files() -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![PathBuf::from(env!("CARGO_MANIFEST_DIR"))]);
     while let Some(folder) = folders.pop() {
@@ -111,7 +111,7 @@ fn files() -> Vec<PathBuf> {
     found
 }
 
-/// The text of a file without its code.
+/// Returns the prose of a file, without its code.
 fn prose(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let is_rust = path.extension().is_some_and(|extension| extension == "rs");
@@ -134,7 +134,7 @@ fn prose(path: &Path) -> String {
     prose
 }
 
-/// The sentences of a text that have more than four words, each on one line.
+/// Returns the sentences of a text that have more than four words, each as a single line.
 fn sentences_of(prose: &str) -> Vec<String> {
     let paragraphs = prose.split("\n\n");
     let lines = paragraphs.map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));

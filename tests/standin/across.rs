@@ -1,4 +1,4 @@
-//! Programs with tasks across the devices of a unit: raw bodies, devices without peer access, and device loss.
+//! Programs with tasks that span the devices of a unit: raw bodies, devices without peer access, and device loss.
 
 use super::programs::{kind, with_units};
 use thalweg::error::FailureReason;
@@ -13,7 +13,7 @@ const TEXT: &str = "
         if (i < n) y[i] = y[i] * 31 + x[i] + salt;
     }
 ";
-// SAFETY: the kernel compares its index with the size that its signature declares.
+// SAFETY: the kernel compares its index with the size that its signature declares, so it stays in bounds.
 const PROGRAM: Program = unsafe { Program::new("across.cl", TEXT) };
 static MIX: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "mixed");
 
@@ -51,7 +51,7 @@ fn mixed(x: u64, y: u64, salt: u64) -> u64 {
     y.wrapping_mul(31).wrapping_add(x).wrapping_add(salt)
 }
 
-/// Another device's memory is read in place if there is peer access, and refused otherwise.
+/// With peer access, a kernel reads another device's memory in place; without it, such a launch is refused.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn peers() {
@@ -82,7 +82,7 @@ fn peers() {
     let expected = "cannot launch kernel `mixed`: an argument is in the memory of another part's device, which this \
                     device cannot reach; try a region of the part itself, which is copied";
     assert_eq!(error.to_string(), expected);
-    // The enqueued kernels are abandoned; the devices continue, and copy through the host.
+    // The enqueued kernels are abandoned. The devices keep working and copy through the host.
     rt.clear(y.all()).unwrap();
     rt.task("fill", (y.output(),)).gpu(|_, _| ()).submit().unwrap();
     rt.task("fill", (y.output(),)).host(|_, (y,)| y.fill(1)).submit().unwrap();
@@ -92,7 +92,7 @@ fn peers() {
     assert_eq!(rt.take(y).unwrap(), expected);
 }
 
-/// Many tasks across parts of all sizes, while a device is lost at some moment.
+/// Many tasks across parts of all sizes, with a device that is lost at some point.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn loss() {
@@ -102,7 +102,7 @@ fn loss() {
     for salt in 0..40 {
         y.iter().enumerate().for_each(|(n, y)| mix(&rt, &x, y, [50, 100, 20, 34, 25, 10][n], salt));
         if salt % 10 == 9 {
-            y.iter().for_each(|y| _ = rt.read(y)); // copies home, too
+            y.iter().for_each(|y| _ = rt.read(y)); // these reads also copy data to the host
         }
     }
     let ended = rt.wait();
@@ -121,7 +121,7 @@ fn loss() {
     }
     assert!(ended.is_err() || lost == 0, "the loss must be reported");
     let has_shown = ended.is_err();
-    // The remaining machine works: the other device, and cores if there are any.
+    // The rest of the machine keeps working: the other device, and the cores if there are any.
     if y.iter().all(|y| rt.clear(y.all()).is_ok()) {
         let fill = |y: &Data<u64>| rt.task("fill", (y.output(),)).host(|_, (y,)| y.fill(1)).submit().unwrap();
         y.iter().for_each(|y| _ = fill(y));
@@ -131,8 +131,8 @@ fn loss() {
             for y in y {
                 match rt.take(y) {
                     Ok(found) => assert_eq!(found, expected),
-                    // One device is lost, once. If that was not noticed before, it may be at the copy home, and data
-                    // that only it had is lost.
+                    // One device is lost, once. If the loss was not noticed earlier, it may only be noticed during a
+                    // copy to the host. Data that was only on this device is lost.
                     Err(error) => {
                         assert!(!has_shown && error.to_string().contains("lost"), "{error}");
                         let y = error.into_data();
@@ -145,7 +145,7 @@ fn loss() {
     }
 }
 
-/// A body that calls the interface itself, on both devices: each stream has the context of its own device.
+/// A body that calls the interface itself on both devices, where each stream must have the context of its own device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn raw() {
@@ -164,7 +164,8 @@ fn raw() {
                         let handle = cx.keep(|stream| Ok::<_, DeviceError>(stream.addr()))?;
                         assert_eq!(*handle, streams[part].addr(), "each stream has its own handle");
                         let (to, from) = (cx.ptr_mut(&mut y), cx.ptr(&x));
-                        // SAFETY: the task reads `x` and writes `y`, which have the same length.
+                        // SAFETY: the task reads `x` and writes `y`, and both have the same length, so the copy is in
+                        // bounds.
                         assert_eq!(unsafe { super::raw::enqueue_copy(to, from, x.len(), cx.stream()) }, 0);
                     }
                     assert!(streams.iter().zip(&streams[2..]).all(|(a, b)| a == b) && streams[0] != streams[1]);

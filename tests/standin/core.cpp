@@ -15,7 +15,7 @@ long setting(const char *name, long otherwise) {
     return value && *value ? atol(value) : otherwise;
 }
 
-// The counts. Never destroyed, because threads of streams outlive `main`.
+// The counts are never destroyed, because stream threads outlive `main`.
 struct Ledger {
     std::mutex lock;
     std::map<std::string, long> counts;
@@ -137,7 +137,7 @@ struct Managed {
     std::map<uintptr_t, Block> blocks;
     long allocations = 0;
 
-    /// Returns the block that contains these bytes, if any. The lock must be held.
+    /// Returns the block that contains these bytes, or null. The caller must hold the lock.
     Block *find(uintptr_t first, size_t bytes) {
         auto behind = blocks.upper_bound(first);
         if (behind == blocks.begin()) return nullptr;
@@ -177,7 +177,7 @@ Code release(Device *current, void *address) {
         auto found = managed().blocks.find((uintptr_t)address);
         if (found != managed().blocks.end()) {
             if (found->second.prefetches) broken("unified memory was freed under a prefetch");
-            // Every later access, by the host or a kernel, faults.
+            // After this, every access by the host or a kernel faults.
             mprotect(address, up(found->second.bytes, PAGE), PROT_NONE);
             managed().blocks.erase(found);
             count("live unified blocks", -1);
@@ -280,11 +280,11 @@ long Event::last() {
 }
 void Event::wait_for(long which) {
     std::unique_lock guard(lock);
-    // A failing device does not notify anyone, so this polls.
+    // A failing device sends no notification, so poll.
     while (come < which && !device->stuck) changed.wait_for(guard, std::chrono::milliseconds(1));
 }
 
-// The streams that were created and not destroyed.
+// All streams that currently exist.
 struct Streams {
     std::mutex lock;
     std::set<Stream *> all;

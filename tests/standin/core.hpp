@@ -2,20 +2,20 @@
 // instead of the vendors' libraries, on a machine that has no GPU. Only tests load them; the runtime does not know
 // about them.
 //
-// This is the common core, which is independent of the interfaces: devices, their memory, streams, events, page locks,
-// copies and kernels. `cuda.cpp` and `hip.cpp` are thin wrappers around it. They are as strict and as slow as the
-// manuals allow:
-// - Enqueued operations happen later, on one thread per stream, after delays drawn from a seed.
+// This is the common, interface-independent core: devices, their memory, streams, events, page locks, copies and
+// kernels. `cuda.cpp` and `hip.cpp` are thin wrappers around it. They are as strict and as slow as the manuals allow:
+// - Enqueued operations are executed later, on one thread per stream, after delays drawn from a seed.
 // - Device memory is filled with invalid values when it is allocated, and cannot be accessed once it is freed, even
 //   while an operation in flight still uses it. The end of each block is followed by a page that cannot be accessed.
-// - A copy to or from host memory that is not page-locked blocks the calling thread until the stream has made it.
-//   Memory that is partly page-locked is refused, and so are addresses of another device, except in calls for peers.
-// - Errors persist: after an error on a device, every call there returns it, and enqueued operations do not happen.
-// - Unified memory is filled and guarded in the same way. The host and all devices use it in place, and it uses no
-//   memory of a device.
-// - Devices have little memory, may have no access to each other, and are lost when they are told to be.
+// - A copy to or from host memory that is not page-locked blocks the calling thread until the stream has executed the
+//   copy. Partially page-locked memory is refused, and so are addresses of another device, except in peer-copy calls.
+// - Errors persist: after an error on a device, every call on this device returns the error, and enqueued operations
+//   are not executed.
+// - Unified memory is filled and guarded in the same way. The host and all devices use it in place, and it does not
+//   count against any device's memory.
+// - Devices have little memory, may lack access to each other, and are lost when a setting says so.
 // - Kernels of a graph run in any order that its edges allow, drawn from the seed. A graph in flight must be neither
-//   changed nor destroyed; the manuals allow both, but libraries had trouble with them.
+//   changed nor destroyed; the manuals allow both, but vendors' libraries have had bugs in these cases.
 // - Kernels are executed: the dialect's text is compiled for the host (`kernels.cpp`, `host.h`).
 //
 // The stand-in drivers cannot show the concurrency of the hardware, its memory model, or real times, nor where the
@@ -25,16 +25,17 @@
 // - STANDIN_DEVICES: number of devices (1).
 // - STANDIN_MEMORY: bytes of memory of each device (256 MiB).
 // - STANDIN_HOLDS: bytes that can be allocated on each device (all).
-// - STANDIN_REFUSE: number of an allocation that is refused (none).
+// - STANDIN_REFUSE: index of an allocation that is refused (none).
 // - STANDIN_MANAGED: whether there is unified memory (1).
 // - STANDIN_CONCURRENT: whether the host may use unified memory while devices do (1).
-// - STANDIN_REFUSE_MANAGED: number of the allocation of unified memory from which on all are refused (none).
+// - STANDIN_REFUSE_MANAGED: index of the first allocation of unified memory that is refused, as are all later ones
+//   (none).
 // - STANDIN_SEED: seed of all random choices (1).
 // - STANDIN_DELAY_US: longest delay in microseconds (50).
 // - STANDIN_PEERS: whether devices have access to each other (1).
-// - STANDIN_LOSE: `device:n` makes the device be lost at its n-th operation (none).
-// - STANDIN_REPORT: a file that is written when the process ends. It has a line `name count` for each function that was
-//   called and for everything that is left, and `broken rule ...` for each broken rule (no file).
+// - STANDIN_LOSE: `device:n` causes the loss of the device at its n-th operation (none).
+// - STANDIN_REPORT: a file that is written when the process ends. It has a line `name count` for each called function
+//   and each kind of leaked object, and a line `broken rule ...` for each broken rule (no file).
 #pragma once
 #include <array>
 #include <atomic>
@@ -52,7 +53,7 @@
 
 namespace standin {
 
-// The codes that are returned here are the same in both interfaces.
+// The error codes used here have the same values in both interfaces.
 using Code = int;
 enum : Code {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_IMAGE = 200, INVALID_CONTEXT = 201,
@@ -66,7 +67,7 @@ long setting(const char *name, long otherwise);
 
 /// Adds to a count. `live ...` counts objects that were created and not destroyed.
 void count(const std::string &what, long by = 1);
-/// Reports a broken rule that no return code can report.
+/// Reports a broken rule for which there is no return code.
 void broken(const std::string &rule);
 
 struct Device {
@@ -84,14 +85,14 @@ struct Device {
     Code allocate(size_t bytes, void **address);
     Code release(void *address);
     bool owns(uintptr_t first, size_t bytes);
-    /// Makes everything on the device fail from now on.
+    /// Makes every operation on the device fail from now on.
     void fail(Code code);
 };
 
-/// Whether an access to unmapped memory ends the process, as it does with AMD's runtime.
+/// Whether an access to unmapped memory ends the process, as in AMD's runtime.
 extern std::atomic<bool> fault_ends_process;
 
-/// Returns the devices. They are created at the first call, and never destroyed.
+/// Returns the devices. They are created by the first call and never destroyed.
 std::vector<Device *> &devices();
 /// Returns the device whose memory contains this address, if any.
 Device *owner_of(uintptr_t address);
@@ -112,7 +113,7 @@ Code page_unlock(void *first);
 Code allocate_host(void **address, size_t bytes);
 Code free_host(void *address);
 
-/// An event that can be recorded repeatedly. A wait is for the last recording before it.
+/// An event that can be recorded repeatedly. A wait covers the last recording before the wait.
 struct Event {
     Device *device;
     std::mutex lock;
@@ -139,11 +140,11 @@ struct Stream {
     static void destroy(Stream *stream);
     /// Returns `stream`, or the device's default stream if it is null, which always exists.
     static Stream *named(Stream *stream, Device *device);
-    /// Returns whether the stream was created and not destroyed.
+    /// Returns whether the stream exists, that is, was created and not destroyed.
     static bool is_there(Stream *stream);
-    /// Enqueues an operation, which happens unless the device has failed.
+    /// Enqueues an operation that is executed unless the device has failed.
     void push(std::function<void()> operation);
-    /// Enqueues an operation that happens even then.
+    /// Enqueues an operation that is executed even if the device has failed.
     void push_always(std::function<void()> operation);
 
   private:
@@ -170,7 +171,7 @@ struct Copy {
 /// Makes a copy for a thread whose current device is `current`.
 Code copy(Device *current, Stream *stream, const Copy &copy);
 
-/// A compiled program: a shared object of the host.
+/// A compiled program, which is a shared object for the host.
 struct Module {
     void *object;
     std::string file;
@@ -207,13 +208,13 @@ Code set(Instance *instance, const Node *node, const Function *function, const u
          void **arguments);
 Code launch(Stream *stream, Instance *instance);
 Code destroy(Instance *instance);
-/// Calls an operation. Returns whether it accessed memory that cannot be accessed.
+/// Calls an operation. Returns whether the operation has accessed inaccessible memory.
 bool faults(const std::function<void()> &operation);
 
 /// A program of NVRTC or hipRTC: its text is compiled for the host.
 struct Unit {
     std::string source, name, log, object;
-    /// Compiles the text. Places in the log have the form `file:line:column`, or `file(line)` on request.
+    /// Compiles the text. Source locations in the log have the form `file:line:column`, or `file(line)` on request.
     bool compile(const std::vector<std::string> &options, bool places_in_brackets);
 };
 /// The head of an image, which precedes the object: the length, and the properties that the driver checks.
@@ -223,7 +224,7 @@ struct ImageHead {
     int is_text, architecture, toolkit, unused;
 };
 std::string image_of(const std::string &object, bool is_text, int architecture, int toolkit);
-/// Returns the head of an image, or null if it has none.
+/// Returns the head of an image, or null if the image has no head.
 const ImageHead *head_of(const void *image);
 Code load(const void *image, Module **module);
 Code unload(Module *module);

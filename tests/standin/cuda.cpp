@@ -168,8 +168,8 @@ Code cuModuleLoadData(Module **module, const void *image) {
     IN_CONTEXT;
     const ImageHead *head = head_of(image);
     if (!head) return INVALID_IMAGE;
-    // According to the manual, PTX requires a driver that is not older than the compiler; code requires one of the same
-    // major version, and the right architecture.
+    // According to the manual, PTX requires a driver that is not older than the compiler; code requires a driver of the
+    // same major version and the right architecture.
     if (head->is_text && head->toolkit > driver()) return UNSUPPORTED_PTX;
     if (!head->is_text && head->toolkit / 1000 > driver() / 1000) return INVALID_IMAGE;
     if (!head->is_text && setting("STANDIN_REFUSE_CODE", 0)) return NO_BINARY;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::prelude::*;
 
-/// Settings of a process: an interface, and the stand-in's variables.
+/// Settings of a process: the interface, and the environment variables for the stand-in.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The kind of unit.
@@ -26,9 +26,9 @@ const fn settings(units: &'static str, folder: &'static str, libraries: &'static
 
 pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so.13", "libnvrtc.so"]);
 pub static CUDA_WITHOUT_NVRTC: Settings = settings("CUDA", "CUDA without NVRTC", &["libcuda.so.1", "libcuda.so"]);
-/// A release that does not exist yet.
+/// The first library name is that of a release that does not exist yet.
 pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so"]);
-/// OpenCL on cores that looks like a GPU. Needs an implementation for cores, and the headers of OpenCL's layers.
+/// OpenCL on cores that looks like a GPU. This needs a CPU implementation and the headers of OpenCL's layers.
 pub static OPENCL: Settings = settings("OPENCL", "OpenCL", &[]);
 
 impl Settings {
@@ -38,7 +38,7 @@ impl Settings {
     }
 }
 
-/// Everything that was built: its folder, and programs by name.
+/// Everything that was built: the folder and the programs by name.
 pub struct Built {
     folder: PathBuf,
     programs: BTreeMap<String, PathBuf>,
@@ -50,14 +50,14 @@ impl Built {
         self.programs.get(program).unwrap_or_else(|| panic!("{program} was not built")).clone()
     }
 
-    /// Returns an example. The first call builds all examples.
+    /// Returns the path of an example. The first call builds all examples.
     pub fn example(&self, name: &str) -> PathBuf {
         let examples = self.examples.get_or_init(build_examples);
         examples.get(name).unwrap_or_else(|| panic!("{name} was not built")).clone()
     }
 }
 
-/// Builds everything, once in this process. Returns `None` if there is no compiler for the stand-in.
+/// Builds everything once per process. Returns `None` if there is no compiler for the stand-in.
 pub fn built() -> Option<&'static Built> {
     static BUILT: OnceLock<Option<Built>> = OnceLock::new();
     BUILT.get_or_init(build).as_ref()
@@ -73,7 +73,8 @@ fn build() -> Option<Built> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("standin");
     std::fs::create_dir_all(&folder).unwrap();
-    // Written under a name with this process's number first, because another process may be doing the same.
+    // The library is first written to a file named after this process's ID, because another process may be building it
+    // at the same time.
     let (library, mine) = (folder.join("libstandin.so"), folder.join(format!("{}.so", std::process::id())));
     let files = ["core.cpp", "kernels.cpp", "cuda.cpp", "hip.cpp"].map(|name| sources.join(name));
     let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
@@ -90,7 +91,7 @@ fn build() -> Option<Built> {
         let output = compiler.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         std::fs::rename(&mine, &library).unwrap();
-        let _ = std::fs::remove_dir_all(folder.join("cache")); // code compiled by the previous stand-in
+        let _ = std::fs::remove_dir_all(folder.join("cache")); // it holds code compiled by the previous stand-in
     }
     for settings in [&CUDA, &CUDA_WITHOUT_NVRTC, &HIP] {
         for name in settings.libraries {
@@ -103,7 +104,7 @@ fn build() -> Option<Built> {
     Some(Built { programs: build_programs(), examples: OnceLock::new(), folder })
 }
 
-/// Returns the layer that makes OpenCL on cores look like a GPU, or `None` without its headers or without OpenCL.
+/// Returns the layer that makes OpenCL on cores look like a GPU, or `None` if the headers or OpenCL are missing.
 pub fn layer() -> Option<PathBuf> {
     static LAYER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
@@ -130,8 +131,8 @@ pub fn layer() -> Option<PathBuf> {
     LAYER.get_or_init(build).clone()
 }
 
-/// Builds the other test programs that are run, in the profile of this one: without optimization for this package
-/// alone, as README's command builds them; with optimization as a part of the workspace, as its examples are built.
+/// Builds the other test programs in the same profile as this one: in an unoptimized build for this package alone, like
+/// the command in the README, and in an optimized build as part of the workspace, like the examples.
 fn build_programs() -> BTreeMap<String, PathBuf> {
     let mut arguments = vec!["build", "--test", "conformance", "--test", "accelerators"];
     if cfg!(debug_assertions) {
@@ -160,12 +161,12 @@ impl Report {
         Self(text.lines().map(line).collect())
     }
 
-    /// Returns how often a function was called, or an amount.
+    /// Returns how often the function `what` was called, or the amount reported under this name.
     pub fn of(&self, what: &str) -> i64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 
-    /// Returns the sum over all names with this prefix.
+    /// Returns the sum over all entries with this prefix.
     pub fn sum(&self, prefix: &str) -> i64 {
         self.starting(prefix).map(|(_, number)| number).sum()
     }
@@ -178,7 +179,7 @@ impl Report {
         self.sum("launches on stream")
     }
 
-    /// Returns the number of calls of the driver or the runtime.
+    /// Returns the number of calls into the driver or the runtime library.
     pub fn calls(&self) -> i64 {
         let is_call = |what: &str| what.starts_with("cu") || (what.starts_with("hip") && !what.starts_with("hiprtc"));
         self.0.iter().filter(|(what, _)| is_call(what)).map(|(_, number)| number).sum()
@@ -196,7 +197,7 @@ impl Report {
     }
 }
 
-/// Runs a program, which has to succeed, on a stand-in. Returns its output and its report.
+/// Runs a program on a stand-in and asserts that it succeeds. Returns the program's output and the report.
 pub fn run(settings: &Settings, program: &Path, arguments: &[&str]) -> (String, Report) {
     static REPORTS: AtomicUsize = AtomicUsize::new(0);
     let built = built().expect("the caller has checked that it can be built");

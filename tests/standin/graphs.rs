@@ -1,4 +1,4 @@
-//! Programs with replays on a device: the device's graphs have the effect of the recorded tasks.
+//! Programs with replays on a device, where the device's graphs must have the same effect as the recorded tasks.
 
 use super::programs::{kind, nexts, runtime, with_units};
 use super::random::{Random, variable};
@@ -34,7 +34,7 @@ const TEXT: &str = "
         if (i < n) y[i] += x[i];
     }
 ";
-// SAFETY: each kernel compares its indices with the sizes that its signature declares.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares, so it stays in bounds.
 const PROGRAM: Program = unsafe { Program::new("graphs.cl", TEXT) };
 type Numbers = (Read<u64>, Write<u64>, u64, i32, i32, i32, i32, i32, i32, i32);
 static ABSORB: Kernel<Numbers> = Kernel::new(&PROGRAM, "absorb");
@@ -51,7 +51,7 @@ fn most_devices() -> usize {
     variable("STANDIN_DEVICES", 2).min(2) as usize
 }
 
-/// Returns the number of graphs, of tasks in them, and whether other tasks were submitted one by one.
+/// Returns the number of graphs, the number of tasks in them, and whether other tasks were submitted one by one.
 fn graphs(recording: &Recording) -> (usize, usize, bool) {
     match recording.explain() {
         Explanation::Graphs { graphs, tasks, others } => (*graphs, *tasks, others.is_some()),
@@ -63,7 +63,7 @@ pub const CHAINS: u64 = 8;
 pub const LENGTH: u64 = 25;
 pub const REPLAYS: u64 = 40;
 
-/// Independent chains that are added up at the end: one graph if there is one device.
+/// Independent chains whose results are added up at the end. On one device, they form a single graph.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn steady_replays_become_graphs() {
@@ -99,7 +99,8 @@ fn steady_replays_become_graphs() {
     }
 }
 
-/// A parameter that changes every third time, while graphs are in flight; the host runs a task between the two halves.
+/// A parameter that changes in every third replay, while graphs are in flight. The host runs a task between the two
+/// halves.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn changing_arguments_update_graphs() {
@@ -130,7 +131,7 @@ fn changing_arguments_update_graphs() {
     assert_eq!(rt.take(y).unwrap(), [expected; 10]);
 }
 
-/// With two devices, chains become graphs, and tasks that could run concurrently do not.
+/// With two devices, chains become graphs, but tasks that could run concurrently do not.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn chains_on_two_devices_become_graphs() {
@@ -163,7 +164,7 @@ fn chains_on_two_devices_become_graphs() {
     assert_eq!((rt.take(b).unwrap()[9], rt.take(c).unwrap()[0]), (expected_b, expected_c));
 }
 
-/// Tasks for one device are launched there, as a graph.
+/// Tasks that are bound to one device are launched there as a graph.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn tasks_for_one_device_become_graphs_there() {
@@ -186,7 +187,8 @@ fn tasks_for_one_device_become_graphs_there() {
     assert_eq!(rt.take(y).unwrap(), [(0..3).fold(1, |y, _| nexts(y, 0..5)); 10]);
 }
 
-/// Loops that are spread over devices: one graph per device, up to a part that follows one on another device.
+/// Loops that are spread over devices. Each device gets one graph, which ends before the first part that depends on a
+/// part on another device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn spread_loops_become_one_graph_per_device() {
@@ -260,8 +262,8 @@ fn graphs_may_use_scratch_memory() {
     }
 }
 
-/// Tasks with indices of an iteration space, whose rows exchange their borders. On two devices, the tasks of an index
-/// are one graph.
+/// Tasks at the indices of an iteration space, whose rows exchange their borders. On two devices, the tasks at each
+/// index form a graph.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn graphs_of_indexed_loops_keep_results() {
@@ -313,8 +315,8 @@ fn graphs_of_indexed_loops_keep_results() {
     }
 }
 
-/// Replicas are evicted between replays, because memory has room for one of three recordings. A graph must not be
-/// launched with memory that was freed, even if something else is at its address by now.
+/// Replicas are evicted between replays, because memory has room for only one of three recordings. A graph must not be
+/// launched with memory that has been freed, even if the address has been reused since.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn eviction_between_replays_keeps_results() {
@@ -340,7 +342,7 @@ fn eviction_between_replays_keeps_results() {
     }
 }
 
-/// One of two devices is lost during replays: data that can be read is correct, other data is reported as lost, and
+/// One of two devices is lost during replays. Data that can be read is correct, all other data is reported as lost, and
 /// replays continue on the other device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
@@ -370,7 +372,7 @@ fn device_loss_during_replays_keeps_readable_data() {
             Err(error) => assert!(error.to_string().contains("lost"), "{error} {ended:?}"),
         }
     }
-    // Data that is written again is available. If the loss was not noticed before, that takes a second attempt.
+    // Data that has been written again is available. If the loss is noticed only now, this takes a second attempt.
     let mut anew = || {
         y.iter().try_for_each(|y| rt.task("begin", y.output()).gpu(|k, y| next(k, y, 1)).submit().map(drop)).unwrap();
         replay(1)
@@ -424,7 +426,7 @@ impl Part {
     }
 }
 
-/// Memory as if the tasks had run one after the other; `None` where it is poisoned.
+/// Expected memory contents if the tasks run one after the other; `None` for poisoned elements.
 struct Oracle {
     memory: Vec<Vec<Option<u64>>>,
     failures: usize,
@@ -489,7 +491,7 @@ macro_rules! describe {
     }};
 }
 
-/// Random programs with recorded parts that are replayed between the others, with failures.
+/// Random programs with failures and with recorded parts that are replayed between the other tasks.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn random_replays_match_direct_execution() {
@@ -506,7 +508,7 @@ fn random_replays_match_direct_execution() {
     assert!(launched > 0, "no replay was submitted as a graph");
 }
 
-/// Runs a program and compares it with the oracle. Returns the number of graphs that were submitted.
+/// Runs a program and compares the result with the oracle. Returns the number of submitted graphs.
 fn random_program(lot: &mut Random, case: u64) -> usize {
     let kind = kind();
     let units = lot.of(&["1:K:1", "1:K:1", "N:K:1", "1:CPU:1,1:K:1"]);

@@ -1,5 +1,5 @@
-// The definitions that the dialect's CUDA form needs on the host: a kernel's function is called once for each thread of
-// a group.
+// Definitions that the CUDA form of the dialect needs on the host, where a kernel's function is called once for each
+// thread of a group.
 #include <math.h>
 
 #define __global__
@@ -35,7 +35,8 @@ static inline double atomicAdd(double *sum, double value)
     }
 }
 
-// A kernel's arguments: a launch packs them into whole words and gets the number of bytes; each thread gets copies.
+// A kernel's arguments: a launch packs the arguments into whole words and receives their total size in bytes; each
+// thread gets copies.
 template <class T> static void standin_keep(void **&from, unsigned char *&to)
 {
     __builtin_memcpy(to, *from++, sizeof(T));

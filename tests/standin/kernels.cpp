@@ -1,10 +1,10 @@
-// Kernels on the host: texts are compiled to shared objects, and a launch calls the kernel's function for each thread
-// of each group.
+// Execution of kernels on the host: texts are compiled to shared objects, and a launch calls the kernel's function for
+// each thread of each group.
 //
-// Threads of a group are fibers, so that they can wait for each other at barriers. One fiber runs one thread after the
-// other until a thread reaches a barrier; then another fiber continues with the rest. So a kernel without barriers is a
-// simple loop. The order of threads changes from group to group. A barrier that some threads do not reach is a broken
-// rule.
+// The threads of a group run in fibers, so that they can wait for each other at barriers. One fiber runs one thread
+// after the other until a thread reaches a barrier; then another fiber continues with the remaining threads. A kernel
+// without barriers is therefore a simple loop. The order of threads changes from group to group. If some threads do not
+// reach a barrier, that is reported as a broken rule.
 #include "core.hpp"
 #include <csetjmp>
 #include <csignal>
@@ -123,7 +123,7 @@ struct sigaction before[2];
 
 void on_fault(int signal, siginfo_t *info, void *context) {
     if (rescue) {
-        // Kernels and copies call no functions, so they cannot hold a lock that is needed here.
+        // Kernels and copies call no functions, so the interrupted code cannot hold a lock that is needed here.
         char text[200];
         int bytes = snprintf(text, sizeof text, "stand-in driver: %s touches %p\n",
                              runner && runner->function ? runner->function->name.c_str() : "a copy", info->si_addr);
@@ -184,7 +184,7 @@ static void execute(const Node &node) {
 }
 
 // Returns whether a kernel only gets memory of the device that runs it, or of a device that this one has access to.
-// Every argument that looks like an address is taken for one.
+// Every argument that looks like an address is treated as an address.
 static bool reaches_all(const Node &node, Device *device) {
     for (size_t at = 0; at + 8 <= node.packed.size(); at += 8) {
         uintptr_t word;
@@ -277,7 +277,7 @@ Code launch(Stream *stream, Instance *instance) {
 }
 
 Code destroy(Instance *instance) {
-    // After an error the device runs nothing, and nothing waits for the graph.
+    // After an error, the device runs nothing, so nothing has to wait for the graph.
     bool any_stuck = false;
     for (Device *device : devices()) any_stuck |= device->stuck != SUCCESS;
     if (*instance->in_flight && !any_stuck) broken("a graph was destroyed in flight");

@@ -1,4 +1,5 @@
-//! Programs that adopt device memory from others, and export it to others, by the interface's own calls, as CuPy does.
+//! Programs that exchange device memory with other libraries: they import it and export it using the interface's own
+//! calls, as CuPy does.
 
 use super::programs::{kind, next, nexts, runtime, with_units};
 use super::raw::function;
@@ -11,18 +12,19 @@ use thalweg::dlpack::{DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
 use thalweg::ids::{DeviceId, SpaceId};
 use thalweg::prelude::*;
 
-/// The first device's memory.
+/// Memory of the first device.
 const SPACE: SpaceId = SpaceId(1);
 
 fn is_cuda() -> bool {
     kind() == "CUDA"
 }
 
-/// Calls a function, which has to succeed, with these arguments, which are numbers or addresses.
+/// Calls a function of the interface and asserts that it succeeds. The arguments are numbers or addresses.
 macro_rules! call {
     (@ $argument:expr) => { usize };
     ($name:expr, $($argument:expr),*) => {{
-        // SAFETY: callers pass the arguments that the interface's manual requires; each argument has a register.
+        // SAFETY: callers pass the arguments that the interface's manual specifies. Each argument is passed in a
+        // register of its own, so the function type matches.
         let call: extern "C" fn($(call!(@ $argument)),*) -> i32 = unsafe { std::mem::transmute(function($name)) };
         assert_eq!(call($($argument),*), 0, "{}", $name);
     }};
@@ -32,7 +34,7 @@ fn named<'a>(cuda: &'a str, hip: &'a str) -> &'a str {
     if is_cuda() { cuda } else { hip }
 }
 
-/// Binds this thread to a device, as a caller of the interface does.
+/// Binds this thread to a device, as a user of the interface would.
 fn bind(device: i32) {
     if !is_cuda() {
         return call!("hipSetDevice", device as usize);
@@ -43,7 +45,7 @@ fn bind(device: i32) {
     call!("cuDevicePrimaryCtxRelease_v2", device as usize);
 }
 
-/// Page-locked memory; copies from and to it are asynchronous.
+/// Page-locked memory, which makes copies asynchronous.
 struct Locked(*mut u64, usize);
 
 impl Locked {
@@ -51,13 +53,13 @@ impl Locked {
         let mut first: *mut u64 = ptr::null_mut();
         let place = ptr::from_mut(&mut first).expose_provenance();
         call!(named("cuMemHostAlloc", "hipHostMalloc"), place, (8 * elements.len()).max(8), 0);
-        // SAFETY: the memory was just allocated with this size.
+        // SAFETY: the memory was just allocated with this size, so the copy is in bounds.
         unsafe { ptr::copy_nonoverlapping(elements.as_ptr(), first, elements.len()) };
         Self(first, elements.len())
     }
 
     fn elements(&self) -> Vec<u64> {
-        // SAFETY: the memory has `self.1` elements, and all enqueued copies have ended.
+        // SAFETY: the memory has `self.1` elements, and all enqueued copies have ended, so nothing writes to it.
         unsafe { std::slice::from_raw_parts(self.0, self.1) }.to_vec()
     }
 
@@ -79,7 +81,7 @@ fn synchronizing() -> &'static str {
     named("cuStreamSynchronize", "hipStreamSynchronize")
 }
 
-/// Returns elements of device memory, copied on the default stream.
+/// Copies elements from device memory to the host on the default stream, and returns them.
 fn elements_at(device: i32, address: usize, len: usize) -> Vec<u64> {
     bind(device);
     let locked = Locked::new(&vec![0; len]);
@@ -90,7 +92,8 @@ fn elements_at(device: i32, address: usize, len: usize) -> Vec<u64> {
     elements
 }
 
-/// An array as CuPy has it: on a device, and written on its default stream, possibly still in progress.
+/// An array like those of CuPy: it is on a device, and the work on the default stream that writes it may still be in
+/// progress.
 struct Foreign {
     managed: DlManagedTensor,
     address: usize,
@@ -102,12 +105,13 @@ struct Foreign {
 }
 
 unsafe extern "C" fn free(managed: *mut DlManagedTensor) {
-    // SAFETY: `managed` was made by `foreign`, and is freed once.
+    // SAFETY: `managed` was created by `foreign` from a `Box`, and the deleter is called only once.
     let mut array = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Foreign>()) };
     array.freed.fetch_add(1, Ordering::SeqCst);
     if array.address != 0 {
         bind(array.device);
-        // SAFETY: the type is that of both interfaces' manuals. If the device is lost, nothing is in flight either.
+        // SAFETY: the type is the one in the manuals of both interfaces. If the device is lost, nothing is in flight
+        // either.
         let wait: extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(function(synchronizing())) };
         wait(0);
         call!(named("cuMemFree_v2", "hipFree"), array.address);
@@ -119,7 +123,7 @@ fn dlpack(device: i32) -> DlDevice {
     DlDevice { device_type: if is_cuda() { 2 } else { 10 }, device_id: device }
 }
 
-/// Returns a tensor for some of these elements on a device, and the number of times it was freed.
+/// Returns a tensor for some of these elements on a device, and a counter of how often the tensor was freed.
 fn foreign(
     device: i32,
     elements: &[u64],
@@ -150,7 +154,8 @@ fn foreign(
     let (shape, strides) = (list(shape), list(strides));
     let array =
         Box::into_raw(Box::new(Foreign { managed, address, device, written, shape, strides, freed: freed.clone() }));
-    // SAFETY: the box was just given up; its parts stay where they are.
+    // SAFETY: the box was just turned into a raw pointer, so its contents stay at the same address until the deleter
+    // runs.
     unsafe {
         let managed = &mut (*array).managed;
         managed.manager_ctx = array.cast::<c_void>();
@@ -168,14 +173,14 @@ fn vector(elements: &[u64]) -> (Tensor, Arc<AtomicUsize>) {
 /// Returns the address of a tensor.
 fn address(tensor: Tensor) -> (Tensor, usize) {
     let raw = tensor.into_raw();
-    // SAFETY: the tensor was just given away, and is taken back.
+    // SAFETY: the tensor was just turned into `raw`, which is valid and used only here to restore it.
     unsafe { (Tensor::from_raw(raw), (*raw).dl_tensor.data.addr()) }
 }
 
-/// The number of elements of the adopted array.
+/// Number of elements in the imported array.
 pub const ADOPTED: usize = 5000;
 
-/// Kernels use the array in place: nothing is copied to the device.
+/// Kernels use the array in place, so nothing is copied to the device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn adopted() {
@@ -192,7 +197,7 @@ fn adopted() {
     assert_eq!(freed.load(Ordering::SeqCst), 0);
     assert_eq!(rt.take(x).unwrap(), expected);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
-    // These arrays are neither taken nor used, or empty.
+    // The following arrays are dropped without being taken or used, or are empty.
     let (tensor, freed) = vector(&elements);
     drop(rt.from_dlpack::<u64, Ix1>(tensor).unwrap());
     rt.wait().unwrap();
@@ -204,7 +209,7 @@ fn adopted() {
     assert_eq!((freed.load(Ordering::SeqCst), freed_empty.load(Ordering::SeqCst)), (1, 1));
 }
 
-/// Rows with gaps between them; the gaps keep their content.
+/// Rows with gaps between them. The contents of the gaps must not change.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn adopted_with_gaps() {
@@ -236,7 +241,8 @@ fn adopted_with_gaps() {
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
-/// More memory than the runtime has: adopted memory does not count against its capacity, and is never evicted.
+/// Imports more memory than the runtime's capacity: imported memory does not count against the capacity and is never
+/// evicted.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn adopted_and_evicted() {
@@ -273,7 +279,7 @@ fn adopted_and_evicted() {
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
-/// An adopted array on the second of two devices, used by both devices and by a core.
+/// An imported array on the second of two devices, which both devices and a core use.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn adopted_beside_others() {
@@ -308,7 +314,7 @@ fn adopted_beside_others() {
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
-/// A tensor that cannot be a replica is refused and returned.
+/// A tensor that cannot serve as a replica is refused and returned.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn refused() {
@@ -330,15 +336,14 @@ fn refused() {
     refused(of(|t| t.device.device_type = 12 - t.device.device_type), &[other, &format!("have no {other} device")]);
     refused(of(|t| t.device.device_type = 4), &["OpenCL device 0", "a context"]);
     refused(of(|t| t.device.device_type = 9), &["DLPack's type 9", "have no such device"]);
-    // The tensor names a device on which its memory is not.
+    // The tensor names a device that does not have its memory.
     refused(foreign(1, &[1, 2], &[2], &[1], |t| t.device.device_id = 0), &["has no such memory", "freed"]);
-    // The tensor ends in memory of others, or in none.
-    // SAFETY: the list has one extent.
+    // The end of the tensor is in other memory or in unmapped memory. SAFETY: `t.shape` points to one extent.
     refused(of(|t| unsafe { *t.shape = 4000 }), &["has no such memory", "32000 bytes"]);
     refused(of(|t| t.dtype.code = 2), &["float64", "uint64"]);
-    // SAFETY: the list has one stride.
+    // SAFETY: `t.strides` points to one stride.
     refused(of(|t| unsafe { *t.strides = 2 }), &["strides"]);
-    // A tensor exported for reading, and memory that another data object has adopted.
+    // A tensor that was exported for reading, and memory that another data object has imported.
     let (tensor, freed) = vector(&[1, 2, 3]);
     let x: Data<u64> = rt.from_dlpack(tensor).unwrap();
     let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack(&x, SPACE).unwrap()).unwrap_err().to_string();
@@ -353,7 +358,7 @@ fn refused() {
     assert!(error.contains("have no device") && error.contains("a unit for that device"), "{error}");
 }
 
-/// Data written on a device is complete when it is exported, and stays unchanged in the meantime.
+/// Data that a device has written is complete when it is exported, and stays unchanged until it is returned.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lent() {
@@ -374,7 +379,7 @@ fn lent() {
         }
         drop(tensor);
         if round == 7 {
-            drop(again); // otherwise the read would wait for the writer, which waits for this tensor
+            drop(again); // without this, the read would wait for the writer, which waits for this tensor
             assert_eq!(rt.read(x.slice(..3)).unwrap(), [expected; 3]);
         } else {
             assert_eq!(rt.read(x.slice(..3)).unwrap(), [expected; 3]);
@@ -384,7 +389,8 @@ fn lent() {
     assert_eq!(rt.take(x).unwrap(), [nexts(1, 0..20); 1000]);
 }
 
-/// Work that the consumer of the memory has enqueued comes before the work that the runtime enqueues after it.
+/// Work that the consumer has enqueued on exported memory is ordered before the work that the runtime enqueues
+/// afterwards.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lent_to_be_written() {
@@ -404,7 +410,7 @@ fn lent_to_be_written() {
     }
 }
 
-/// An exported replica stays, even if other data needs the room.
+/// An exported replica is not evicted, even if other data needs the room.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lent_while_others_need_the_room() {
@@ -444,7 +450,7 @@ fn lent_to_another_runtime() {
         expected = nexts(nexts(nexts(expected, round..round + 1), 100..101), 50..51);
     }
     assert_eq!(one.take(x).unwrap(), [expected; 500]);
-    // Both runtimes end before the exported memory is returned.
+    // Both runtimes are dropped before the exported memory is returned.
     let (x, at) = (one.data(vec![2u64; 500]), one.data(vec![4u64; 5]));
     let y: Data<u64> = other.from_dlpack(one.to_dlpack_mut(&x, SPACE).unwrap()).unwrap();
     next(&other, &y, 1);
@@ -455,7 +461,7 @@ fn lent_to_another_runtime() {
     drop((ours, lent));
 }
 
-/// A device is lost while it has adopted memory, and while others use some of its memory.
+/// A device is lost while the runtime has imported memory on it, and while other libraries use memory exported from it.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lost() {
@@ -472,7 +478,7 @@ fn lost() {
     let late = foreign_on_a_lost_device();
     let error = rt.from_dlpack::<u64, Ix1>(late).unwrap_err().to_string();
     assert!(error.contains("lost") || error.contains("error"), "{error}");
-    // Once cleared, it is an array like any other.
+    // Once cleared, the array behaves like any other.
     let adopted = failed.into_data();
     rt.task("fill", (adopted.output(),)).cpu(|_, (x,)| x.fill(9)).submit().unwrap();
     assert_eq!(rt.take(adopted).unwrap(), [9; 100]);
@@ -482,11 +488,12 @@ fn lost() {
     assert_eq!((rt.take(x).unwrap(), rt.take(y).unwrap()), (vec![5; 100], vec![6; 100]));
 }
 
-/// Returns a tensor for which nothing can be allocated any more.
+/// Returns a tensor on a lost device, where nothing can be allocated any more.
 fn foreign_on_a_lost_device() -> Tensor {
     let (tensor, _) = foreign(0, &[], &[0], &[1], |_| ());
     let raw = tensor.into_raw();
-    // SAFETY: the tensor was just given away; the address is never dereferenced.
+    // SAFETY: the tensor was just turned into a raw pointer, so its structure is valid. The memory address in it is
+    // never dereferenced.
     unsafe {
         ((*raw).dl_tensor.data, *(*raw).dl_tensor.shape) = (ptr::with_exposed_provenance_mut(4096), 4);
         Tensor::from_raw(raw)

@@ -1,5 +1,5 @@
-// A layer between the OpenCL loader and an implementation for CPUs, which makes its devices look like GPUs: a buffer
-// gets memory when it is first used, there may be little memory, and copies should come from and go to page-locked
+// A layer between the OpenCL loader and an implementation for CPUs, which makes the CPU devices look like GPUs: a
+// buffer's memory is allocated at its first use, memory may be scarce, and copies are expected to use page-locked host
 // memory.
 //
 // The loader (ocl-icd 2.3 and later) opens the library that OPENCL_LAYERS names. Variables:
@@ -7,8 +7,8 @@
 // - STANDIN_REFUSAL: the error code of a refusal; CL_MEM_OBJECT_ALLOCATION_FAILURE (-4) by default.
 // - STANDIN_REPORT: the file to write at exit, with the calls made and the objects left.
 //
-// The layer cannot show where implementations for GPUs differ from the manual. It treats all arguments of a kernel as
-// used by the next launch, because the runtime sets all of them before each launch.
+// The layer cannot show where implementations for GPUs differ from the manual. It assumes that the next launch uses all
+// arguments of a kernel that were set, because the runtime sets all arguments before each launch.
 
 #include <CL/cl_ext.h>
 #include <CL/cl_layer.h>
@@ -50,7 +50,7 @@ void count(const char *what) {
     counts[what]++;
 }
 
-/// Gives memory to buffers that are used for the first time. Returns the error code of a refusal, or CL_SUCCESS.
+/// Allocates memory for buffers that are used for the first time. Returns CL_SUCCESS, or the error code of the refusal.
 cl_int use(const std::vector<cl_mem> &all) {
     static const size_t holds = number("STANDIN_HOLDS", SIZE_MAX);
     static const char *code = getenv("STANDIN_REFUSAL");
@@ -207,7 +207,8 @@ cl_int CL_API_CALL unmap(cl_command_queue queue, cl_mem memory, void *first, cl_
     return target->clEnqueueUnmapMemObject(queue, memory, first, waits, wait, event);
 }
 
-// Command buffers, which are not in the table: counts how many exist, and how often they are enqueued.
+// Command buffers, whose functions are not in the dispatch table. Counts how many exist and how often they are
+// enqueued.
 clCreateCommandBufferKHR_fn create_commands_below;
 clReleaseCommandBufferKHR_fn release_commands_below;
 clEnqueueCommandBufferKHR_fn enqueue_commands_below;

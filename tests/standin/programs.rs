@@ -1,4 +1,5 @@
-//! Programs for a stand-in. Other tests run them in separate processes; on their own they would find no device.
+//! Programs that run on a stand-in. Other tests run them in separate processes; on their own, they would find no
+//! device.
 
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
@@ -17,7 +18,7 @@ const TEXT: &str = "
         if (i < n) ATOMIC_ADD(total, x[i]);
     }
 ";
-// SAFETY: each kernel compares its indices with the sizes that its signature declares.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares, so it stays in bounds.
 const PROGRAM: Program = unsafe { Program::new("standin.cl", TEXT) };
 pub static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
@@ -66,7 +67,7 @@ fn chain() {
 
 pub const CHAINS: u64 = 32;
 
-/// Independent chains, except that all begin with one task.
+/// Chains that are independent except for a common first task.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn chains() {
@@ -111,7 +112,7 @@ fn reductions() {
     }
 }
 
-/// Bodies that leave the thread bound to something else, as libraries that they call may do.
+/// Bodies that leave the thread bound to a different context, as library calls may do.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn thread_left_unbound() {
@@ -132,13 +133,14 @@ fn thread_left_unbound() {
     assert_eq!(rt.take(y).unwrap(), [nexts(1, 0..100); 10]);
 }
 
-/// Takes CUDA's context from the thread, or binds it to HIP's second device.
+/// Removes the thread's CUDA context, or binds the thread to HIP's second device.
 fn unbind() {
     let (library, name) = match std::env::var("STANDIN_UNITS").as_deref() {
         Ok("CUDA") => (c"libcuda.so.1", c"cuCtxSetCurrent"),
         _ => (c"libamdhip64.so.8", c"hipSetDevice"),
     };
-    // SAFETY: the library is open already. Both functions take one number or address; null and 1 are valid.
+    // SAFETY: the library is already loaded. Both functions take a single number or address, and null and 1 are valid
+    // arguments.
     unsafe {
         let bind = libc::dlsym(libc::dlopen(library.as_ptr(), libc::RTLD_NOW), name.as_ptr());
         assert!(!bind.is_null());
@@ -147,7 +149,7 @@ fn unbind() {
     }
 }
 
-/// More scratch memory than the device has at once, in sizes that cannot be reused for one another.
+/// Allocates more scratch memory in total than the device has, in sizes that cannot be reused for one another.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn scratch() {
@@ -238,7 +240,8 @@ fn large_arrays() {
     rt.wait().unwrap();
 }
 
-/// Boxes of several MiB, with gaps between their rows on the host, copied in pieces that do not divide them evenly.
+/// Boxes of several MiB with gaps between their rows on the host. They are copied in pieces that do not divide them
+/// evenly.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn large_boxes() {
@@ -251,7 +254,8 @@ fn large_boxes() {
         for (j, k) in [(100..701, 3..500), (0..1, 0..503), (99..600, 0..503)] {
             rt.task("rows", (x.block((.., j.clone(), k.clone())).inout(),))
                 .gpu(move |launcher, (mut x,)| {
-                    // Changes the first row of the box; the others are only copied in both directions.
+                    // The task changes only the first row of the box; the other rows are just copied in both
+                    // directions.
                     let n = x.extents()[2];
                     launcher.launch(&NEXT, n, (&mut x, salt, n as i32))
                 })
@@ -279,7 +283,7 @@ fn single_task() {
     assert_eq!(rt.take(y).unwrap(), [nexts(1, 5..6); 10]);
 }
 
-/// A single task for which nothing can be compiled. The error has the words in `STANDIN_EXPECTED`.
+/// A single task whose kernel cannot be compiled. The error must contain the text in `STANDIN_EXPECTED`.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn without_a_compiler() {
@@ -290,7 +294,7 @@ fn without_a_compiler() {
     assert!(error.contains(&std::env::var("STANDIN_EXPECTED").unwrap()), "{error}");
 }
 
-/// A machine that loses a device: data that can be read is correct, other data is reported as lost, and the program
+/// A machine loses a device: data that can be read is correct, all other data is reported as lost, and the program
 /// continues.
 #[test]
 #[ignore = "run on a stand-in by another test"]
@@ -317,7 +321,7 @@ fn loss() {
             .submit()
             .unwrap();
         if salt % 10 == 9 {
-            y.iter().for_each(|y| _ = rt.read(y)); // copies home, too
+            y.iter().for_each(|y| _ = rt.read(y)); // these reads also copy data to the host
         }
     }
     let ended = rt.wait();
@@ -339,7 +343,7 @@ fn loss() {
         }
     }
     println!("{lost} lost, {}", ended.map_or_else(|error| error.to_string(), |()| "nothing failed".to_owned()));
-    // Lost data is computed again on the remaining units; a second attempt is needed if the loss is noticed only now.
+    // Lost data is recomputed on the remaining units. A second attempt is needed if the loss is noticed only now.
     let anew = || {
         for y in &y {
             rt.task("begin", (y.output(),)).cpu(|_, (y,)| y.fill(5)).submit().unwrap();
@@ -351,7 +355,7 @@ fn loss() {
     if let Err(error) = anew() {
         let is_first = lost == 0 && (error.to_string().contains("lost") || error.to_string().contains("cannot"));
         assert!(is_first, "{lost} lost before, {error}");
-        _ = rt.wait(); // may repeat a failure that a read has returned
+        _ = rt.wait(); // may report a failure again that a read has already returned
         anew().unwrap();
     }
     y.into_iter().for_each(|y| assert_eq!(rt.take(y).unwrap(), [nexts(5, 1..2); 10]));

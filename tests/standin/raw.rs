@@ -1,4 +1,4 @@
-//! Programs for a stand-in with bodies that call the interface themselves, and with custom modules.
+//! Programs that run on a stand-in, with bodies that call the interface directly and with custom modules.
 
 use super::programs::{kind, next, nexts, runtime, with_units};
 use std::error::Error;
@@ -11,11 +11,11 @@ use thalweg::error::FailureReason;
 use thalweg::kernel::{CType, Module, ModuleKernel, Plain, Program, Read, Write};
 use thalweg::prelude::*;
 
-/// Returns a function of the interface's library, which is open already.
+/// Returns a function of the interface's library, which is already loaded.
 pub fn function(name: &str) -> *mut c_void {
     let library = if name.starts_with("cu") { c"libcuda.so.1" } else { c"libamdhip64.so.8" };
     let name = CString::new(name).unwrap();
-    // SAFETY: both texts end with a zero.
+    // SAFETY: both arguments are pointers to nul-terminated strings.
     let found = unsafe { libc::dlsym(libc::dlopen(library.as_ptr(), libc::RTLD_NOW), name.as_ptr()) };
     assert!(!found.is_null(), "{name:?}");
     found
@@ -23,11 +23,11 @@ pub fn function(name: &str) -> *mut c_void {
 
 /// Enqueues a copy on the device. Returns the interface's code.
 ///
-/// # Safety Both ends must be device memory of at least this size.
+/// # Safety `to` and `from` must point to device memory of at least this size.
 pub unsafe fn enqueue_copy(to: *mut u64, from: *const u64, len: usize, stream: *mut c_void) -> i32 {
     type Cuda = extern "C" fn(u64, u64, usize, *mut c_void) -> i32;
     type Hip = extern "C" fn(*mut u64, *const u64, usize, u32, *mut c_void) -> i32;
-    // SAFETY: the types are those of the interfaces' manuals; 3 means from device to device.
+    // SAFETY: the function types are those in the interfaces' manuals. The constant 3 selects a device-to-device copy.
     unsafe {
         match kind().as_str() {
             "CUDA" => {
@@ -45,15 +45,16 @@ pub unsafe fn enqueue_copy(to: *mut u64, from: *const u64, len: usize, stream: *
 /// Returns whether the stream exists and a context is current.
 fn is_usable(stream: usize) -> bool {
     let name = if kind() == "CUDA" { "cuStreamQuery" } else { "hipStreamQuery" };
-    // SAFETY: the type is that of the interface's manual; the stand-in knows the streams it has made.
+    // SAFETY: the function type is that in the interface's manual. Any number is a valid argument, because the stand-in
+    // looks the stream up among those that it has created.
     let query: extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(function(name)) };
     query(stream) == 0
 }
 
-/// Takes the thread's context, or binds the thread to another device.
+/// Removes the thread's context, or binds the thread to another device.
 fn unbind() {
     let name = if kind() == "CUDA" { "cuCtxSetCurrent" } else { "hipSetDevice" };
-    // SAFETY: the type is that of the interface's manual; device 0 exists, and null is no context.
+    // SAFETY: the function type is that in the interface's manual. Device 0 exists, and null stands for no context.
     let bind: extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(function(name)) };
     assert_eq!(bind(0), 0);
 }
@@ -61,7 +62,7 @@ fn unbind() {
 static MADE: AtomicUsize = AtomicUsize::new(0);
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// A handle like those of libraries: it belongs to a stream, and its destructor calls the interface.
+/// A handle like those of vendor libraries: it belongs to a stream, and its destructor calls the interface.
 struct Handle(usize);
 
 impl Handle {
@@ -89,7 +90,7 @@ impl Drop for Panics {
     }
 }
 
-/// An error of a library, with a cause.
+/// An error like that of a library, with a cause.
 #[derive(Debug)]
 struct Mine(Option<Box<Mine>>);
 
@@ -113,7 +114,7 @@ macro_rules! body {
             let (from, to, stream) = (cx.ptr(&x), cx.ptr_mut(&mut y), cx.stream());
             let handle = cx.keep(Handle::on)?;
             assert_eq!(handle.0, stream.addr());
-            // SAFETY: the task reads `x` and writes `y`, which have the same length.
+            // SAFETY: the task reads `x` and writes `y`, and both have the same length, so the copy is in bounds.
             assert_eq!(unsafe { enqueue_copy(to, from, x.len(), stream) }, 0);
             unbind();
             then()
@@ -121,7 +122,7 @@ macro_rules! body {
     }};
 }
 
-/// Submits a task `y ← x` that calls the interface itself.
+/// Submits a task `y ← x` that calls the interface directly.
 fn copy(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, then: fn() -> Result<(), Mine>) {
     rt.task("copy", (x.slice(2..8).input(), y.slice(3..9).output()))
         .cuda(body!(then))
@@ -130,10 +131,11 @@ fn copy(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, then: fn() -> Result<(), Min
         .unwrap();
 }
 
-/// The number of copies in a program of several chains.
+/// Number of copies in a program with several chains.
 pub const COPIES: usize = 40;
 
-/// Bodies that call the interface between tasks of the dialect, on regions that do not begin where their arrays do.
+/// Bodies that call the interface directly, between tasks written in the dialect, on regions that do not begin at the
+/// start of their arrays.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn copies() {
@@ -166,7 +168,7 @@ fn copy_in_chains(rt: &Runtime) {
     }
 }
 
-/// The interface of a unit of kind `GPU` is known once the unit is opened.
+/// A unit of kind `GPU` knows its interface once it is opened.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn on_any_gpu() {
@@ -247,7 +249,7 @@ const MODULE: Module = Module::new("own").cuda(OWN).hip(OWN);
 static STEP: ModuleKernel<(Read<u64>, Write<u64>, Plain<Pair>, i32)> = ModuleKernel::new(&MODULE, "step", [32, 1, 1]);
 static WILD: ModuleKernel<(Write<u64>,)> = ModuleKernel::new(&MODULE, "wild", [1, 1, 1]);
 
-/// A text in the interface's own language, with a struct as a parameter, and compiled code.
+/// Modules in the interface's own language, with a struct as a parameter, and as compiled code.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn modules() {
@@ -256,7 +258,7 @@ fn modules() {
     let pair = Pair { factor: 3, unused: [0.5; 3], salt: 11 };
     rt.task("step", (x.slice(10..).input(), y.slice(..90).output()))
         .gpu(move |k, (x, mut y)| {
-            // SAFETY: both regions have 90 elements, and the kernel compares its index with that number.
+            // SAFETY: both regions have 90 elements, and the kernel compares its index with 90.
             unsafe { k.launch_module(&STEP, 90, (&x, &mut y, Plain(pair), 90)) }
         })
         .submit()
@@ -266,7 +268,7 @@ fn modules() {
 
     const TEXT: &str = "KERNEL(64, 1, 1) negate(INOUT(UINT64, y, n), int n)
         { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = ~y[i]; }";
-    // SAFETY: only the first `n` elements are touched.
+    // SAFETY: the kernel touches only the first `n` elements, as its signature declares.
     const PROGRAM: Program = unsafe { Program::new("negate.cl", TEXT) };
     let architecture = if kind() == "CUDA" { "sm_90" } else { "gfx90a" };
     let code: &'static [u8] = compile_for(&PROGRAM, architecture).unwrap().leak();
@@ -274,14 +276,14 @@ fn modules() {
     let negate: &'static _ =
         Box::leak(Box::new(ModuleKernel::<(Write<u64>, i32)>::checked(&module, "negate", [64, 1, 1]).unwrap()));
     rt.task("negate", (y.inout(),))
-        // SAFETY: the kernel compares its index with 100, the number of elements of the region.
+        // SAFETY: the kernel compares its index with 100, and the region has 100 elements.
         .gpu(move |k, (mut y,)| unsafe { k.launch_module(negate, 100, (&mut y, 100)) })
         .submit()
         .unwrap();
     assert_eq!(rt.take(y).unwrap(), expected.iter().map(|y| !y).collect::<Vec<_>>());
 }
 
-/// Code of another interface, and bytes that are not code.
+/// Modules with code for another interface, and with bytes that are not code.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn refused_code() {
@@ -299,7 +301,7 @@ fn refused_code() {
     for (module, expected) in modules {
         let kernel: &'static _ = Box::leak(Box::new(ModuleKernel::<(Write<i32>,)>::unchecked(&module, "f", [1, 1, 1])));
         rt.task("refused", (x.output(),))
-            // SAFETY: there is no such kernel.
+            // SAFETY: there is no such kernel, so nothing is launched.
             .gpu(move |k, (mut x,)| unsafe { k.launch_module(kernel, 1, (&mut x,)) })
             .submit()
             .unwrap();
@@ -310,7 +312,7 @@ fn refused_code() {
     assert_eq!(rt.take(x).unwrap(), [3; 10]);
 }
 
-/// A body that enqueues a kernel that breaks the device, and then fails with another error.
+/// A body that enqueues a kernel that crashes the device, and then fails with a different error.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn breaks_the_device() {
@@ -318,7 +320,7 @@ fn breaks_the_device() {
     let (x, y) = (rt.data(vec![1u64; 10]), rt.data(vec![2u64; 10]));
     rt.task("breaks", (x.inout(),))
         .cuda(|cx, (mut x,)| {
-            // SAFETY: the promise is broken on purpose; the stand-in detects it.
+            // SAFETY: this test breaks the promise on purpose. The stand-in detects this.
             unsafe { cx.launcher().launch_module(&WILD, 1, (&mut x,)) }?;
             Err::<(), Box<dyn Error + Send + Sync>>(Box::new(Mine(None)))
         })
@@ -326,7 +328,8 @@ fn breaks_the_device() {
         .unwrap();
     let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the task has not failed") };
     assert!(matches!(failures[0].reason(), FailureReason::Returned(error) if error.is::<Mine>()), "{failures:?}");
-    // The device is known to be lost: other units run its tasks, and no task has to fail to find out.
+    // The runtime knows that the device is lost, so other units run its tasks, and no further task has to fail to
+    // discover the loss.
     for _ in 0..5 {
         rt.task("anywhere", (y.inout(),)).cpu(|_, (y,)| y[0] += 1).gpu(|_, _| ()).submit().unwrap();
     }

@@ -26,7 +26,7 @@ const TEXT: &str = "
             for (int i = 0; i < n; i++) total[0] += x[i];
     }
 ";
-// SAFETY: each kernel compares its indices with the sizes that its signature declares.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares, so it stays in bounds.
 const PROGRAM: Program = unsafe { Program::new("unified.cl", TEXT) };
 static ADD: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "add");
 static PUT: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "put");
@@ -57,10 +57,10 @@ fn copied_bytes(rt: &Runtime) -> u64 {
     rt.statistics().links.iter().map(|link| link.bytes).sum()
 }
 
-/// The number of elements of an array of the random programs: enough for pages to be prefetched for some tasks.
+/// Number of elements in each array of the random programs, large enough that pages are prefetched for some tasks.
 const LEN: usize = 10_000;
 
-/// The operation of a task of a random program on a region `y`, given a region `x`.
+/// Operation that a task of a random program performs on a region `y`, given a region `x`.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Add,
@@ -76,7 +76,7 @@ fn random_programs() {
     for seed in 0..variable("THALWEG_CASES", 6) {
         let mut random = Random(variable("THALWEG_SEED", 1) * 1000 + seed);
         let rt = with_units(&format!("1:CPU:1,{devices}:{}:1", kind()));
-        // The last array is ordinary, and is copied.
+        // The last array is an ordinary one, which is copied.
         let mut expected: Vec<Vec<u64>> = (0..4).map(|n| (n..n + LEN as u64).collect()).collect();
         let mut data: Vec<_> = expected[..3].iter().map(|elements| unified(&rt, elements)).collect();
         data.push(rt.data(expected[3].clone()));
@@ -144,8 +144,8 @@ fn random_programs() {
     }
 }
 
-/// A slow reader on a device, followed by a task that overwrites the region it reads, on a core or on the other
-/// device.
+/// A slow reader on a device, followed by a task on a core or on the other device that overwrites the region being
+/// read.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn overwritten_behind_readers() {
@@ -154,8 +154,8 @@ fn overwritten_behind_readers() {
     let zeros = rt.unified::<u64, _>([LEN]);
     let (mut expected, n) = (0, LEN as i32);
     for salt in 1..200u64 {
-        // Written on the first device and read there from its queue; on the second device the data would have to be
-        // moved.
+        // The data is written on the first device, and the reader is queued there because on the second device the data
+        // would have to be moved first.
         let put = rt.task("put", (zeros.input(), x.output()));
         let put = put.gpu(move |k, (z, mut x)| k.launch(&PUT, LEN, (&z, &mut x, salt, n)));
         put.on_device(DeviceId(0)).submit().unwrap();
@@ -178,10 +178,10 @@ fn overwritten_behind_readers() {
     assert!(rt.take(zeros).unwrap() == [0; LEN]);
 }
 
-/// The number of elements of an array that is larger than any device's memory.
+/// Number of elements in an array that is larger than the memory of any device.
 pub const LARGE: usize = 50_000;
 
-/// Nothing is copied, and the array takes none of a device's memory; other data is copied and evicted next to it.
+/// Nothing is copied, and the array uses no device memory. Other data is still copied and evicted alongside it.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn larger_than_a_device() {
@@ -201,7 +201,7 @@ fn larger_than_a_device() {
         y.iter().for_each(|y| next(&rt, y, salt));
         next(&rt, &x, 20 + salt);
         rt.task("one", (x.slice(..1).inout(),)).host(|_, (x,)| x[0] += 1).submit().unwrap();
-        rt.wait().unwrap(); // otherwise all steps of one array follow each other, and nothing is evicted
+        rt.wait().unwrap(); // otherwise all steps of one array run in succession and nothing is evicted
     }
     assert!(rt.statistics().evictions > 10);
     let lent = rt.to_dlpack(x.slice(5..9), space).unwrap();
@@ -216,7 +216,7 @@ fn larger_than_a_device() {
     assert!(taken[1..] == [nexts(3, 0..30); LARGE - 1]);
 }
 
-/// Dropped by its owner, or with the runtime, while tasks use it.
+/// An array is dropped by its owner, or together with the runtime, while tasks use it.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn dropped() {
@@ -237,7 +237,7 @@ fn dropped() {
     let (empty, small) = (rt.unified::<u64, _>([0]), rt.unified::<u8, _>([3, 1]));
     assert!(!rt.is_unified(&empty).unwrap() && rt.is_unified(&small).unwrap());
     assert!(rt.take(empty).unwrap().is_empty());
-    // Devices that do not use unified memory have replicas, so there must be a home.
+    // Devices that do not use unified memory need replicas, so the array must have a host copy.
     let mixed = with_units(&format!("1:{}:1,1:EMU:1", kind()));
     assert!(!mixed.is_unified(&mixed.unified::<u64, _>([LEN])).unwrap());
     (0..50).for_each(|salt| next(&rt, &kept, salt));
@@ -245,7 +245,7 @@ fn dropped() {
     drop((kept, small));
 }
 
-/// Replays as graphs of the device, together with a core.
+/// Replays as device graphs, together with a core.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn replayed() {
@@ -278,7 +278,8 @@ fn replayed() {
     assert_eq!(copied_bytes(&rt), 0);
 }
 
-/// Tasks across two devices: each reaches the parts of the other, but must not be given those that the task writes.
+/// Tasks across two devices. Each device can access the parts of the other, but a kernel must not be given parts that
+/// the task writes on the other device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn across_devices() {
@@ -305,7 +306,7 @@ fn across_devices() {
     assert_eq!(copied_bytes(&rt), 0);
 }
 
-/// A device is lost: the data that it used last is lost, and the array can be used again.
+/// A device is lost: the data that it used last is lost, and the array can be used again afterwards.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lost() {
@@ -325,13 +326,13 @@ fn lost() {
             failed.into_data()
         }
         Ok(x) => {
-            // The device was lost before anything had begun there, and the other one ran everything.
+            // The device was lost before any task had begun on it, and the other device ran everything.
             assert!(std::env::var("STANDIN_LOSE").unwrap() == "0:0" && x == [nexts(1, 0..100); LEN]);
             unified(&rt, &x)
         }
     };
     rt.task("fill", (x.output(),)).host(|_, (x,)| x.fill(9)).submit().unwrap();
-    // The other device continues, with existing and with new data.
+    // The other device keeps working, with existing and with new data.
     let z = unified(&rt, &[3; LEN]);
     for data in [&x, &y, &z] {
         (0..10).for_each(|salt| next(&rt, data, salt));
@@ -341,7 +342,7 @@ fn lost() {
     }
 }
 
-/// Without unified memory, without concurrent access to it, or without free unified memory, the array is ordinary.
+/// The array is an ordinary one if there is no unified memory, no concurrent access to it, or not enough of it.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn ordinary() {

@@ -1,4 +1,4 @@
-//! Tasks that share a region without an order among them: commutative tasks and reductions.
+//! Tasks that share a region in no particular order: commutative tasks and reductions.
 
 use crate::common::{builder, gate, watched};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -111,7 +111,7 @@ fn failed_or_skipped_commutative_task_passes_its_turn_on() {
     assert!(rt.wait().is_err());
 }
 
-/// Returns an operation that waits at a gate when it is first given `at`.
+/// Returns an operation that waits at a gate when it is given `at` for the first time.
 fn gated(at: u64) -> (Reduction<u64>, Sender<()>, std::sync::mpsc::Receiver<()>) {
     let (open, wait) = gate();
     let (there, arrived) = channel();
@@ -128,7 +128,7 @@ fn gated(at: u64) -> (Reduction<u64>, Sender<()>, std::sync::mpsc::Receiver<()>)
     (add, open, arrived)
 }
 
-/// Checks that submissions, bodies and other combinations continue while an operation takes long.
+/// Checks that submissions, bodies and other combinations continue while an operation takes a long time.
 fn nobody_waits_for<R: Reducer<u64>>(wrap: impl Fn(Reduction<u64>) -> R) {
     let rt = runtime("2:CPU:1");
     let x = rt.scalar(0u64);
@@ -136,7 +136,7 @@ fn nobody_waits_for<R: Reducer<u64>>(wrap: impl Fn(Reduction<u64>) -> R) {
     let add = wrap(add);
     rt.task("first", (x.reduction(add.clone()),)).cpu(|_, (x,)| x[0] = 1).submit().unwrap();
     arrived.recv().unwrap();
-    // One of the two threads is inside the operation now, and stays there.
+    // One of the two threads is now inside the operation and stays there.
     let ran = Arc::new(Barrier::new(2));
     for i in 0..100 {
         let ran = ran.clone();
@@ -200,7 +200,7 @@ fn panicking_operation_fails_its_task_and_the_group_continues() {
         let rt = runtime("2:CPU:1");
         let (x, other) = (rt.scalar(0u64), rt.scalar(0u64));
         let add = Reduction::new("panics at 1000", 0, |a: &mut u64, b| {
-            assert!(*a < 1000 && b < 1000, "on purpose"); // in any order it may be on either side
+            assert!(*a < 1000 && b < 1000, "on purpose"); // the order is arbitrary, so it may be on either side
             *a += b;
         });
         for i in 0..40 {
@@ -238,7 +238,7 @@ fn floating_point_sums_equal_the_sequential_sum_whatever_ends_first() {
             .cpu(move |_, (x,)| {
                 assert!(x.iter().all(|x| *x == 0.0), "the view must start at the identity");
                 if let Some(wait) = wait {
-                    wait(); // all others are early
+                    wait(); // all other members arrive earlier
                 }
                 x.fill(value);
             })
@@ -251,7 +251,7 @@ fn floating_point_sums_equal_the_sequential_sum_whatever_ends_first() {
     assert_eq!(rt.read(&x.all()).unwrap(), vec![expected; 3000]);
 }
 
-/// The value by which a body marks its replica for the operation.
+/// Value with which a body marks its replica for the operation.
 const MARK: u8 = 1;
 
 #[test]
@@ -355,12 +355,12 @@ fn task_takes_one_turn_in_each_part_of_a_split_group() {
     });
 }
 
-/// Sums into an array, with reads of several parts in between, submitted and replayed.
+/// Sums into an array with reads of several parts in between, both submitted and replayed.
 #[test]
 fn sums_with_reads_in_between_end_for_any_size() {
     const ROUNDS: usize = 3;
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
-        // Sizes around 2²⁰, the number of elements that may always wait for their turn.
+        // The sizes are around 2²⁰, up to which contributions may always wait for their turn.
         for (len, reads) in [(30_000, 60), (1 << 20, 2), ((1 << 20) + 1, 2), (2 << 20, 3)] {
             watched(&format!("{len} elements on {units}"), move || {
                 let rt = runtime(units);
@@ -403,7 +403,7 @@ fn any_order_reduction_does_not_wait_for_earlier_submissions() {
         .submit()
         .unwrap();
     rt.task("second", (x.reduction(Sum), y.output())).cpu(|_, (x, y)| (x[1], y[0]) = (2, 7)).submit().unwrap();
-    // The first task is still at its gate; a task that depends only on the second continues.
+    // The first task is still at its gate, but a task that depends only on the second task continues.
     assert_eq!(rt.read_scalar(&y).unwrap(), 7);
     drop(open);
     assert_eq!(rt.read(&x.all()).unwrap(), [1, 3, 1, 1]);

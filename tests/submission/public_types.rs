@@ -1,4 +1,4 @@
-//! Traits of the public types: which are `Send` and `Sync`, and that errors implement `Error`.
+//! Traits of the public types: which types are `Send` and `Sync`, and that errors implement `Error`.
 
 use crate::common::runtime;
 use std::error::Error;

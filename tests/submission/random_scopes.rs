@@ -1,13 +1,13 @@
 //! Random scopes, compared with a sequential oracle.
 //!
-//! Each case lends parts of larger arrays, with gaps between their rows, to a scope, and submits steps there or in
-//! scopes inside it. A step hashes the values it reads and changes a box by that hash, in any mode, and may fail.
-//! Whatever the units, the scheduler and the memory of the devices, when the scope has returned: memory is as if the
-//! steps had run one after the other, except for poisoned parts; the gaps between the rows are unchanged; and the
-//! scope has failed exactly if one of its steps has not run to its end, or a value is missing.
+//! Each case lends parts of larger arrays, with gaps between their rows, to a scope, and submits steps in this scope or
+//! in scopes inside it. A step hashes the values it reads, uses the hash to change a box in any mode, and may fail.
+//! After the scope has returned, the following must hold for all units, schedulers and device memories: except for
+//! poisoned parts, memory is as if the steps had run one after the other; the gaps between the rows are unchanged; and
+//! the scope has failed if and only if one of its steps has not run to its end or a value is missing.
 //!
-//! *Faults* of devices may lose any value. Then a scope that has not failed must be correct, and the rest holds as
-//! before.
+//! Device *faults* may cause the loss of any value. In this case, a scope that has not failed must be correct, and
+//! everything else holds as before.
 //!
 //! `THALWEG_CASES` sets the number of cases (300).
 
@@ -45,7 +45,7 @@ struct Step {
     target: Part,
     kind: Kind,
     end: End,
-    /// Whether the step is submitted, with its neighbours, in a scope inside the scope.
+    /// Whether the step is submitted in a nested scope, together with adjacent steps of the same kind.
     inside: bool,
 }
 
@@ -108,7 +108,7 @@ fn mix(a: u64, b: u64) -> u64 {
     (a ^ b.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) ^ b
 }
 
-/// Changes the target by the values that the step reads.
+/// Changes the target, depending on the values that the step reads.
 fn change(kind: Kind, reads: ArrayView2<'_, u64>, mut target: ArrayViewMut2<'_, u64>) {
     let h = reads.iter().fold(7, |h, x| mix(h, *x));
     for (n, x) in target.iter_mut().enumerate() {
@@ -120,14 +120,14 @@ fn change(kind: Kind, reads: ArrayView2<'_, u64>, mut target: ArrayViewMut2<'_, 
     }
 }
 
-/// The expected memory, and the parts of it that are lost.
+/// The expected memory, and which elements are lost.
 struct Oracle {
     parents: Vec<Array2<u64>>,
     lost: Vec<Array2<bool>>,
 }
 
 impl Oracle {
-    /// Applies a step. Returns whether it runs to its end.
+    /// Applies a step and returns whether it runs to its end.
     fn apply(&mut self, step: &Step, arrays: &[Lent]) -> bool {
         let Step { reads, target, kind, .. } = step;
         let lost = |oracle: &mut Self, part: &Part| {
@@ -239,7 +239,7 @@ fn check(case: &Case) {
                 assert!(*lost || *x == lent.view(expected)[at], "array {number} at {at:?}");
             }
         }
-        // Memory that was not lent is unchanged, whatever has failed.
+        // Memory that was not lent must be unchanged, regardless of failures.
         lent.view_mut(found).fill(0);
         lent.view_mut(expected).fill(0);
         assert_eq!(found, expected, "array {number}");
@@ -318,7 +318,7 @@ proptest! {
 
     #[test]
     fn lent_memory_matches_sequential_execution(case in case()) {
-        // A case that hangs must fail and be printed.
+        // A case that hangs must be printed and fail the test.
         let (done, watch) = std::sync::mpsc::channel::<()>();
         let words = format!("{case:?}");
         let watchdog = std::thread::spawn(move || {

@@ -15,7 +15,8 @@ fn on(units: &str) -> Runtime {
     Runtime::builder().compute_units(units).build().unwrap()
 }
 
-/// A program with some of everything: blocks, readers of everything, reductions, commutative tasks, values, tokens.
+/// A program that mixes all features: tasks on blocks, readers of the whole array, reductions, commutative tasks,
+/// values and tokens.
 struct Program {
     x: Data<i64>,
     y: Data<i64>,
@@ -45,7 +46,7 @@ impl Program {
         let Self { x, y, sum, any, text, token, hits } = self;
         rt.record(|r| {
             let n = r.parameter("n", 3i64);
-            // Groups of earlier replays end here; those of this one end with the last task.
+            // Groups of earlier replays end here. The groups of this replay end with the last task.
             r.task("open", (sum.inout(), any.inout(), hits.inout())).host(|_, _| ()).submit()?;
             let add = r.for_each("add", (n.input(), x.blocks(16).inout(), y.blocks(16).input()));
             add.cpu(|_, (n, x, y)| x.iter_mut().zip(y).for_each(|(x, y)| *x = (*x * n + y) % 1009)).submit()?;
@@ -70,7 +71,7 @@ impl Program {
         })
     }
 
-    /// Computes the same sequentially.
+    /// Computes the same results sequentially.
     fn expected(replays: &[i64]) -> (Vec<i64>, Vec<i64>, Vec<i64>, Vec<u64>) {
         let (mut x, mut y): (Vec<i64>, Vec<i64>) = ((0..LEN as i64).collect(), vec![1; LEN]);
         let (mut sum, mut any, mut text, mut hits) = (0, 1, Vec::new(), vec![0; 2]);
@@ -209,7 +210,7 @@ fn failure_in_a_replay_poisons_what_it_would_and_later_replays_run() -> Outcome 
         assert!(matches!(rt.read(y.slice(4..6)), Err(RunError::Poisoned(_))), "{units}");
         assert_eq!(rt.read(y.slice(..4))?, [0, 0, 2, 2], "{units}");
         assert_eq!(rt.read(y.slice(6..))?, [6, 6], "{units}");
-        // Overwritten regions are valid again, updated ones are not.
+        // Regions that are overwritten are valid again; regions that are updated are not.
         step.set(&fails, usize::MAX)?;
         step.replay()?;
         step.replay()?;
@@ -394,7 +395,8 @@ fn recording_may_be_wide_and_long() -> Outcome {
         let rt = on(units);
         let x = rt.data(vec![1u64; 300]);
         let total = rt.scalar(0u64);
-        // As many writers as readers of everything, one writer of everything, and a long chain after it.
+        // The recording has as many writers of parts as readers of the whole, then one writer of the whole, and a long
+        // chain after it.
         let mut step = rt.record(|r| {
             r.for_each("add", x.blocks(1).inout()).cpu(|_, x| x[0] += 1).submit()?;
             for _ in 0..300 {
@@ -472,7 +474,7 @@ fn body_in_a_frozen_replay_may_only_have_and_wait_for_children() -> Outcome {
     assert_eq!(step.explain(), &Explanation::Frozen);
     assert_eq!(rt.read_scalar(&y)?, 2 + 4 + 6);
     assert_eq!(*seen.lock().unwrap(), [2, 4, 6], "children must read before the tasks after their parent");
-    drop(step); // it holds the runtime
+    drop(step); // the recording keeps the runtime alive
     Ok(())
 }
 
@@ -514,7 +516,8 @@ fn group_may_extend_over_two_replays() -> Outcome {
     Ok(())
 }
 
-/// A successful replay clears the poison that an earlier one has left, whichever is noticed first.
+/// A successful replay clears the poison that an earlier replay has left, regardless of which of the two is noticed
+/// first.
 #[test]
 fn successful_replay_clears_the_poison_of_earlier_ones() -> Outcome {
     for units in UNITS {
@@ -604,7 +607,7 @@ impl Open {
     }
 }
 
-/// Reads `data` repeatedly, and returns whether every element always is `value`.
+/// Reads `data` repeatedly and returns whether every element always equals `value`.
 fn stays(data: &[u64], value: u64) -> bool {
     (0..500).all(|_| {
         std::thread::yield_now();
@@ -612,8 +615,8 @@ fn stays(data: &[u64], value: u64) -> bool {
     })
 }
 
-/// Parents that read, with children that keep reading after the parents have ended. A list of many parents becomes a
-/// join.
+/// Parents that read, with children that keep reading after the parents have ended. A long list of parents is combined
+/// into a join.
 #[test]
 fn replay_waits_for_children_of_earlier_readers() -> Outcome {
     for parents in [1, 3, 40] {
@@ -646,8 +649,8 @@ fn replay_waits_for_children_of_earlier_readers() -> Outcome {
     Ok(())
 }
 
-/// A recorded task that fails or panics leaves children like one that succeeds. A successor inside the recording, a
-/// task after the replay and the release of the data all come after the children.
+/// The children of a recorded task that fails or panics are treated like those of one that succeeds: a successor inside
+/// the recording, a task after the replay and the release of the data all come after the children.
 #[test]
 fn failed_recorded_task_is_followed_after_its_children() -> Outcome {
     for panics in [false, true] {
@@ -694,7 +697,7 @@ fn failed_recorded_task_is_followed_after_its_children() -> Outcome {
     Ok(())
 }
 
-/// The children of one round do not affect the next, neither by their failures nor by their reads.
+/// The children of one round do not affect the next round, neither through their failures nor through their reads.
 #[test]
 fn failures_of_children_are_reported_in_their_own_replay_only() -> Outcome {
     let rt = on("2:CPU:1");
@@ -747,9 +750,9 @@ fn child_submitted_after_the_body_of_a_recorded_task_is_refused() -> Outcome {
     Ok(())
 }
 
-/// In a replay, in the body of a recorded task or of its child, every way to wait for a later task of the round, or
-/// for a task after the replay, is refused. If the same tasks are submitted one by one, they end. Waits for
-/// descendants of the same recorded task are allowed in both cases.
+/// In a replay, the body of a recorded task or of its child must not wait for a later task of the round or for a task
+/// after the replay, so every kind of such wait is refused. If the same tasks are submitted one by one, these waits
+/// succeed. Waits for descendants of the same recorded task are allowed in both cases.
 #[test]
 fn waits_inside_a_replay_are_refused_except_for_own_children() {
     crate::common::watched("waits inside a replay", || wait_inside_replays().unwrap());
@@ -764,7 +767,7 @@ fn wait_inside_replays() -> Outcome {
                 Runtime::builder().compute_units("2:CPU:1").scheduler("dynamic").build()?
             });
             let (x, y, value) = (rt.scalar(1u64), rt.scalar(0u64), rt.value(0u64));
-            // Comes after the replay because of its input.
+            // This task comes after the replay because of its input.
             let (send, receive) = std::sync::mpsc::channel::<(TaskHandle, Pending<u64>, Pending<u64>)>();
             let (receive, seen) = (Arc::new(Mutex::new(receive)), Arc::new(Mutex::new(Vec::new())));
             let (inner, held, later, later_value) = (rt.clone(), x.clone(), y.clone(), value.clone());
@@ -829,7 +832,7 @@ fn wait_inside_replays() -> Outcome {
                 assert_eq!(found, if frozen { &calls } else { &values });
             }
             assert_eq!(seen.lock().unwrap().len(), 2);
-            drop(step); // it holds the runtime
+            drop(step); // the recording keeps the runtime alive
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Results of tasks: used by later tasks, awaited by threads and futures, and always dropped exactly once.
+//! Results of tasks. Later tasks use them, threads and futures wait for them, and each is dropped exactly once.
 
 use crate::common::{MIXES, builder, for_each_mix, gate, runtime, watched, words};
 use std::error::Error;
@@ -26,7 +26,7 @@ fn counter() -> (Arc<AtomicUsize>, impl Fn() -> usize) {
     (drops.clone(), move || drops.load(Ordering::SeqCst))
 }
 
-/// A waker that sends through a channel.
+/// A waker that sends a message through a channel.
 struct Bell(Mutex<Sender<()>>);
 
 impl Wake for Bell {
@@ -461,7 +461,7 @@ fn body_may_wait_for_results_and_values() {
 fn recorded_graph_has_the_edges_of_results() {
     let rt = Runtime::builder().compute_units("1:CPU:1").record_graph(true).build().unwrap();
     let one = rt.task("one", ()).returns(|_, ()| 1).submit().unwrap();
-    rt.wait().unwrap(); // edges from finished tasks are recorded as well
+    rt.wait().unwrap(); // edges from finished tasks must be recorded as well
     let two = rt.task("two", (one.input(), one.input())).returns(|_, (a, b)| a + b).submit().unwrap();
     rt.task("three", (one.input(), two.input())).cpu(|_, _| ()).submit().unwrap();
     rt.wait().unwrap();

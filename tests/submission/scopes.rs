@@ -1,4 +1,4 @@
-//! Scopes: borrowed memory is used in place, and never after the scope.
+//! Scopes: borrowed memory is used in place, and never after the scope has ended.
 
 use crate::common::{MIXES, builder, failed, for_each_free_mix, for_each_mix, gate, runtime, watched};
 use ndarray::{Array2, Array3, Array4, ArrayView2, Axis, s};
@@ -525,7 +525,8 @@ fn shutdown_inside_a_scope_is_refused() {
 #[test]
 fn body_may_open_its_own_scope() {
     for units in MIXES {
-        // Bodies of a hosted unit of several cores run on threads that cannot do anything else while they wait.
+        // Skip hosted units of several cores, because their bodies run on threads that cannot do anything else while
+        // they wait.
         for hosts in [false, true].into_iter().filter(|hosts| !hosts || units != "1:CPU:2") {
             watched(units, move || {
                 let rt = Arc::new(builder(units, hosts).detect_conflicts(true).build().unwrap());
@@ -720,7 +721,7 @@ fn scope_in_a_body_may_lend_the_bodys_view() {
     });
 }
 
-/// If members did not run on top of their waiting scope's body, each would need another stack.
+/// If members did not run on the stack of their waiting scope's body, each of them would need another stack.
 #[test]
 fn members_of_scopes_in_bodies_may_wait() {
     for_each_free_mix(|rt| {

@@ -1,4 +1,4 @@
-//! Groups of tasks: they are waited for separately, have their own failures, and are cancelled as a whole. And
+//! Groups of tasks, which can be waited for separately, have their own failures, and are cancelled as a whole; and
 //! timeouts.
 
 use crate::common::{MIXES, builder, failed, for_each_free_mix, for_each_mix, gate, runtime, watched};
@@ -20,7 +20,7 @@ fn group_wait_does_not_wait_for_other_tasks() {
                 let (open, opened) = gate();
                 let x = rt.data(vec![0u64; 8]);
                 std::thread::scope(|threads| {
-                    // Not on the thread that waits: the gate would never open.
+                    // The gate must not run on the waiting thread, because it would then never open.
                     let gate = rt.task("gate", ()).host(move |_, ()| {
                         begins.send(()).unwrap();
                         opened();

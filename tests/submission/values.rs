@@ -1,5 +1,5 @@
-//! Values of any type as data: ordered like regions, kept in host memory on every machine, and always dropped exactly
-//! once.
+//! Values of any type as data. They are ordered like regions, stay in host memory on every machine, and are dropped
+//! exactly once.
 
 use crate::common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, poison, runtime, watched, words};
 use std::cell::Cell;
@@ -102,7 +102,7 @@ fn concurrent_tasks_share_a_value_between_updates() {
             let both = both.clone();
             rt.task("add", count.concurrent())
                 .cpu(move |_, count| {
-                    both.wait(); // each needs the other to run
+                    both.wait(); // both tasks have to run at the same time
                     count.fetch_add(1, Ordering::Relaxed);
                 })
                 .submit()
@@ -191,7 +191,7 @@ fn value_is_dropped_once_after_unwinding_or_after_its_runtime() {
 
             let (list, drops) = counted();
             let rt = Arc::new(runtime(units));
-            let list = rt.value((list, rt.clone())); // even if the value keeps the runtime
+            let list = rt.value((list, rt.clone())); // works even if the value itself keeps the runtime alive
             rt.shutdown().unwrap();
             drop(list);
             assert_eq!(drops(), 1);
@@ -209,7 +209,7 @@ fn tasks_of_a_runtime_dropped_by_a_body_keep_their_values() {
             let list = rt.value(list);
             let (inner, value) = (rt.clone(), list.clone());
             let last = rt.task("last", ()).cpu(move |_, ()| {
-                closed(); // now this is the only handle of the runtime
+                closed(); // this is now the only handle of the runtime
                 let later = value.clone();
                 inner
                     .task("later", later.inout())

@@ -1,4 +1,4 @@
-//! The contents of traces: tasks, dependences, copies, failures and times are those of the run.
+//! Contents of traces: tasks, dependences, copies, failures and times must match the run.
 
 use super::traced;
 use std::collections::BTreeSet;
@@ -10,12 +10,12 @@ fn cpu(units: &str) -> thalweg::Builder {
     Runtime::builder().compute_units(units)
 }
 
-/// Each dependence leads from a task that had ended to one that began later.
+/// Asserts that each dependence leads from a task to a task that began after the first had ended.
 fn assert_in_order(trace: &Trace) {
     for dependence in &trace.dependences {
         let (from, to) = (&trace.tasks[dependence.from], &trace.tasks[dependence.to]);
         let (Some(finished), Some(start)) = (from.finished, to.start) else { continue };
-        // The clocks of two cores may differ by less than a message between them takes.
+        // The clocks of two cores may differ, but by less time than a message between the cores takes.
         assert!(finished <= start + 1000, "{from:?} ended after {to:?} began");
     }
 }

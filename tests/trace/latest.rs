@@ -1,4 +1,4 @@
-//! Traces that keep the last seconds of a run only.
+//! Traces that keep only the last seconds of a run.
 
 use std::time::{Duration, Instant};
 use thalweg::prelude::*;

@@ -10,7 +10,7 @@ use thalweg::Builder;
 use thalweg::prelude::*;
 use thalweg_trace::Trace;
 
-/// Returns the trace of a program on a runtime that `builder` describes. The program must drop its data objects.
+/// Runs a program on a runtime built by `builder` and returns the trace. The program must drop its data objects.
 fn traced(builder: Builder, program: impl FnOnce(&Runtime)) -> Trace {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.thw");

@@ -1,5 +1,5 @@
-//! Bodies that are futures: units' threads poll them, any thread may wake them, and the task ends when the future is
-//! ready.
+//! Bodies that are futures: the units' threads poll them, any thread may wake them, and the task ends when the future
+//! is ready.
 
 use crate::common::{failed, for_each_free_mix, for_each_mix, runtime, watched};
 use std::future::poll_fn;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use thalweg::prelude::*;
 
-/// A future that becomes ready with the value that its other end sends.
+/// A future that becomes ready when the other end sends a value.
 struct Later<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
 
 /// The sending end of a [`Later`].
@@ -61,7 +61,7 @@ async fn yield_now() {
     .await;
 }
 
-/// Starts a thread that sends the values it is given, one after the other.
+/// Starts a thread that forwards the values it is given to their [`Later`]s, one after the other.
 fn speaker() -> (Sender<(Say<u64>, u64)>, thread::JoinHandle<()>) {
     let (send, sayings): (_, Receiver<(Say<u64>, u64)>) = channel();
     (send, thread::spawn(move || sayings.into_iter().for_each(|(say, value)| say.say(value))))
@@ -154,8 +154,8 @@ fn wake_during_or_after_a_poll_is_handled() {
                         wakers.lock().unwrap().push(cx.waker().clone());
                         let polled = count.fetch_add(1, Ordering::SeqCst) + 1;
                         if polled <= 3 {
-                            // Woken during the poll, several times and by several threads: at least one further poll
-                            // must follow.
+                            // The task is woken during the poll, several times and by several threads, so at least one
+                            // further poll must follow.
                             cx.waker().wake_by_ref();
                             let waker = cx.waker().clone();
                             thread::spawn(move || waker.wake()).join().unwrap();
@@ -168,7 +168,7 @@ fn wake_during_or_after_a_poll_is_handled() {
                 .unwrap();
             rt.wait().unwrap();
             assert_eq!(polls.load(Ordering::SeqCst), 4, "one poll must follow each of three rounds of waking");
-            // Woken after the task has ended, and after the runtime has.
+            // Wake the task after it has ended and after the runtime has ended.
             kept.lock().unwrap().iter().for_each(Waker::wake_by_ref);
             rt.wait().unwrap();
             drop(rt);
@@ -441,7 +441,7 @@ fn future_of_a_scope_borrows_until_it_is_dropped() {
         assert_eq!((dropped.load(Ordering::SeqCst), &x[..2]), (2, &[1, 14][..]));
         assert_eq!(failed(scoped), ["three"]);
         assert_eq!(x[3], 16, "a failed body's partial write must stay");
-        // A cancelled scope drops its futures, even one that is never woken.
+        // A cancelled scope drops its futures, even a future that is never woken.
         let scoped = rt.scope(|s| {
             let tells = Tells(&dropped);
             s.task("waits", ())

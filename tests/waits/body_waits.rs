@@ -41,7 +41,7 @@ fn body_may_read_data_written_by_tasks_it_submitted() {
 
 #[test]
 fn body_may_wait_for_a_task_that_itself_waits() {
-    // Each task waits for the next one. All are submitted outside, so none is a child of another.
+    // Each task waits for the next one. All are submitted outside of bodies, so none is a child of another.
     on_each(|rt| {
         const N: usize = 20;
         let handles: Arc<Mutex<Vec<Option<TaskHandle>>>> = Arc::new(Mutex::new(vec![None; N + 1]));
@@ -172,14 +172,15 @@ fn wait_in_a_device_body_is_refused() {
     }
 }
 
-/// The number of bodies that have begun and not ended, and its maximum.
+/// The number of bodies that have begun but not ended, and the maximum of this number so far.
 #[derive(Default)]
 struct Begun {
     now: usize,
     most: usize,
 }
 
-/// Splits repeatedly into a child and itself, and waits for the child. Returns the number of leaves.
+/// Leaves one part of a recursion to a child, does the other part itself, and waits for the child. Returns the number
+/// of leaves.
 fn split(at: &Context, depth: u32, begun: &Arc<Mutex<Begun>>) -> Result<u64, RunError> {
     if depth < 2 {
         return Ok(1);
@@ -199,8 +200,8 @@ fn split(at: &Context, depth: u32, begun: &Arc<Mutex<Begun>>) -> Result<u64, Run
     Ok(child.get()? + rest)
 }
 
-/// A body that continued with another task instead would begin more and more bodies, each with a stack, before any of
-/// them ends.
+/// If a waiting body's thread continued with an arbitrary other task, more and more bodies would begin, each with its
+/// own stack, before any of them ended.
 #[test]
 fn body_that_waits_for_its_child_runs_it_first() {
     const DEPTH: u32 = 10;

@@ -1,5 +1,5 @@
-//! Bounded waits: a thread that hosts a unit returns from its wait while bodies that it has begun wait for something
-//! else.
+//! Bounded waits: a hosting thread returns from its wait even if bodies that it has begun are still waiting for
+//! something else.
 
 use crate::common::{SCHEDULERS, builder, gate, watched};
 use std::cell::RefCell;
@@ -23,7 +23,8 @@ fn on_each_host(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     }
 }
 
-/// Submits a task that lends `x` out until the returned guard is returned, and a body that waits for that task.
+/// Submits a task that lends out `x`, and a body that waits for this task. Returns the guard, whose return ends the
+/// task, and the handle of the waiting task.
 fn waiting_body(rt: &Arc<Runtime>) -> (Lent<[u64]>, TaskHandle) {
     let x = rt.data(vec![0u64; 1]);
     let (lend, lent) = channel();
@@ -100,7 +101,7 @@ fn host_takes_its_seat_back_from_a_guest_to_resume_a_body() {
             let begins = move |_: &Context, ()| begins.send(()).unwrap();
             inner.task("by the guest", ()).host(begins).submit().unwrap();
             opened();
-            // The guest waits for a body that only the other thread can resume.
+            // The guest thread waits for a body that only the other thread can resume.
             inner.wait_for(&awaited).unwrap();
         });
         drop(open);
@@ -122,7 +123,7 @@ fn shutdown_ends_suspended_bodies() {
     });
 }
 
-/// Waits in a destructor of its thread, after the runtime's own thread-local state is gone.
+/// Waits in a thread-local destructor, after the runtime's own thread-local state has been destroyed.
 struct WaitsAtTheEnd(Option<Box<dyn FnOnce()>>);
 
 impl Drop for WaitsAtTheEnd {
@@ -157,7 +158,8 @@ fn wait_in_a_thread_local_destructor_is_woken() {
                         .unwrap();
                     assert_eq!(lent, [3; 4]);
                 };
-                // This wait registers the runtime's thread-local state, which is then destroyed before `LATE`.
+                // This wait registers the runtime's thread-local state after `LATE`, so that it is destroyed before
+                // `LATE`.
                 LATE.with_borrow_mut(|late| late.0 = Some(Box::new(at_the_end)));
                 here.wait_on(&here.scalar(0u64)).unwrap();
             });

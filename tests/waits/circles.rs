@@ -1,4 +1,5 @@
-//! Circular waits: they are found at once and refused with the path, and other waits are not affected.
+//! Circular waits: they are detected immediately and refused with the path of the cycle, and other waits are not
+//! affected.
 
 use crate::common::{SCHEDULERS, builder, watched};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,8 +21,8 @@ fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     }
 }
 
-/// Submits a task whose body waits by `act` for the object sent on the channel. The receiver gets the result of the
-/// wait.
+/// Submits a task whose body calls `act` to wait for the object that is sent on the returned channel. The returned
+/// receiver gets the result of the wait.
 fn waits<A: thalweg::task::Accesses, T: Send + 'static>(
     rt: &Runtime,
     accesses: A,
@@ -88,11 +89,11 @@ fn circular_wait_over_many_tasks_is_refused() {
         let inner = rt.clone();
         let (_, send, said) = waits(&rt, x.input(), move |_, result: Pending<u64>| result.get().map(drop));
         for _ in 0..40 {
-            rt.task("reads", x.input()).host(|_, _| ()).submit().unwrap(); // so many readers get a join
+            rt.task("reads", x.input()).host(|_, _| ()).submit().unwrap(); // this many readers are combined into a join
         }
         rt.task("writes", (x.inout(), order.inout())).host(|_, _| ()).submit().unwrap();
         for _ in 0..200 {
-            // Few enough for the window: the thread that submits them may host the unit.
+            // Fewer tasks than the window, because the submitting thread may host the unit.
             rt.task("row", order.inout()).host(|_, ()| ()).submit().unwrap();
         }
         let result = rt.task("result", order.input()).returns(|_, ()| 1u64).submit().unwrap();
@@ -131,8 +132,8 @@ fn mutual_wait_is_refused_for_one_task() {
 #[test]
 fn grandchild_cannot_wait_for_its_waiting_ancestor() {
     on_each(|rt| {
-        // The grandchild waits either for a task that waits for the parent's children, or for a reader after the
-        // parent.
+        // The grandchild waits either for a task that depends on the parent's children, or for a reader that comes
+        // after the parent.
         for behind in [false, true] {
             let x = rt.data(vec![0u64; 4]).named("x");
             let ((said, hear), inner) = (channel(), rt.clone());

@@ -1,4 +1,4 @@
-//! Detached tasks: they end when everything that their bodies lent out is returned, by any thread, and not before.
+//! Detached tasks, which end only when everything that their bodies have lent out is returned, by any thread.
 
 use crate::common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, poison, runtime, watched};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use thalweg::ndarray::{ArrayRef, array};
 use thalweg::prelude::*;
 use thalweg::sched::{Policy, ReadyTask, View};
 
-/// Submits a task that lends all of `x` out. The receiver gets the guard.
+/// Submits a task that lends out all of `x`. The returned receiver gets the guard.
 fn lend(rt: &Runtime, x: &Data<u64>) -> std::sync::mpsc::Receiver<Lent<[u64]>> {
     let (send, lent) = channel();
     rt.task("lend", (x.inout(),)).host_detached_until_event(move |_, (x,)| send.send(x).unwrap()).submit().unwrap();
@@ -44,7 +44,7 @@ fn task_ends_only_when_its_guard_is_returned() {
 #[test]
 fn unit_continues_while_its_tasks_are_detached() {
     for_each_mix(|rt| {
-        // More tasks than any unit is given at once; their guards are returned in the opposite order.
+        // More tasks than any unit is given at once. Their guards are returned in reverse order.
         const TASKS: usize = 20;
         let data: Vec<_> = (0..TASKS).map(|_| rt.scalar(0u64)).collect();
         let (send, guards) = channel();
@@ -364,7 +364,7 @@ fn drop_of_a_runtime_waits_for_returned_guards() {
             let (open, opened) = gate();
             let (count, handle) = (ended.clone(), x.clone());
             let end = thread::spawn(move || {
-                drop((x, handle)); // the memory stays
+                drop((x, handle)); // the memory stays valid
                 open.send(()).unwrap();
                 drop(rt);
                 count.fetch_add(1, Ordering::SeqCst)
@@ -563,7 +563,7 @@ fn dropped_or_failed_guard_of_a_value_poisons_it() {
 fn detached_body_of_a_scope_borrows_until_its_guards_are_back() {
     for_each_mix(|rt| {
         let (send, guards) = channel::<Lent<[u64]>>();
-        // The thread outlives the scope, and gets guards of memory that the scope borrows.
+        // The thread outlives the scope and receives guards of memory that the scope borrows.
         let transport = thread::spawn(move || {
             for mut guard in guards {
                 guard[0] += 1;

@@ -1,4 +1,5 @@
-//! The display of progress where standard error is no terminal: lines of text, in another process that runs the test.
+//! Progress display when standard error is not a terminal: it consists of lines of text. The tests run in a child
+//! process.
 //!
 //! The unit tests of the bars draw on a terminal that keeps its contents.
 
@@ -8,7 +9,7 @@ use crate::common::{again, builder, watched};
 use std::time::Duration;
 use thalweg::prelude::*;
 
-/// Set in the other process.
+/// Environment variable that is set in the child process.
 const INSIDE: &str = "THALWEG_TEST_DISPLAYED";
 
 fn other(test: &str) -> Option<String> {

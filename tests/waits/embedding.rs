@@ -60,7 +60,7 @@ fn runtime_can_be_used_from_all_threads_of_a_rayon_pool() {
                     check_squares(&rt, &data);
                 });
             });
-            // Built inside the pool, and used outside.
+            // The runtime is built inside the pool and used outside of it.
             let (rt, data) = pool.install(|| {
                 let rt = runtime(units);
                 let data = submit_squares(&rt, 20);
@@ -86,7 +86,7 @@ fn runtime_can_be_used_from_the_threads_of_tokio() {
                         for (x, n) in data.iter().zip(0..) {
                             assert_eq!(rt.read_async(x).await.unwrap(), [n * n]);
                         }
-                        // A thread for blocking work may block.
+                        // Threads for blocking work are allowed to block.
                         tokio::task::spawn_blocking(move || check_squares(&rt, &data)).await.unwrap();
                     })
                 })
@@ -123,7 +123,8 @@ fn several_runtimes_may_be_used_together() {
         let runtimes: Vec<_> =
             ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"].map(runtime).into_iter().map(Arc::new).collect();
         let data: Vec<_> = runtimes.iter().map(|rt| submit_squares(rt, 30)).collect();
-        // A body of the first runtime submits to the next, which ends its detached task.
+        // A body of the first runtime submits a task to the next runtime, and this task ends the detached task of the
+        // first.
         let x = runtimes[0].scalar(0u64);
         let next = runtimes[1].clone();
         runtimes[0]

@@ -1,4 +1,4 @@
-//! Explanations of waits: the chain from a task to the one that holds it up, along edges and through waits of bodies.
+//! Explanations of waits: the chain from a task to the task that blocks it, along edges and through waits in bodies.
 
 use crate::common::{SCHEDULERS, builder, gate, watched};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use thalweg::prelude::*;
 use thalweg::{Context, WaitReason};
 
-/// Asserts that the steps are of these tasks, for reasons that contain these words, and that `Display` writes them.
+/// Asserts that the steps name these tasks, that their reasons contain these words, and that `Display` prints both.
 #[track_caller]
 pub(crate) fn assert_chain(reason: &WaitReason, expected: &[(&str, &str)]) {
     let steps = &reason.steps;
@@ -19,7 +19,7 @@ pub(crate) fn assert_chain(reason: &WaitReason, expected: &[(&str, &str)]) {
     }
 }
 
-/// A body that says that it has begun, and ends when the sender is dropped.
+/// Returns a body that reports that it has begun and ends when the sender is dropped.
 pub(crate) fn held() -> (Sender<()>, Receiver<()>, impl FnOnce() + Send + 'static) {
     let ((open, opened), (begin, begun)) = (gate(), channel());
     let body = move || {
@@ -101,7 +101,7 @@ fn task_behind_a_queued_one_is_explained_by_it_and_by_what_the_units_run() {
         watched(&format!("hosts={hosts}"), move || {
             let rt = builder("2:CPU:1", hosts).build().unwrap();
             let x = rt.data(vec![0.0; 10]).named("x");
-            // With a host, unit 0 runs nothing while this thread does not wait.
+            // If this thread hosts unit 0, this unit runs nothing until the thread waits.
             let held: Vec<_> = (0..if hosts { 1 } else { 2 })
                 .map(|_| {
                     let (open, begun, body) = held();
@@ -117,7 +117,7 @@ fn task_behind_a_queued_one_is_explained_by_it_and_by_what_the_units_run() {
             let ready = "is ready and waits for a unit: unit ";
             let queued = ("queued", ready);
             match reason.steps.len() {
-                // Either predecessor is a good answer.
+                // Either predecessor is a correct answer.
                 2 => assert_chain(&reason, &[("last", "comes after task "), queued]),
                 _ => assert_chain(&reason, &[("last", "comes after task "), ("urgent", "comes after task "), queued]),
             }

@@ -1,4 +1,4 @@
-//! Explanations of all pending tasks: by the call, in stall reports, and while a program runs at full speed.
+//! Explanations of all pending tasks: on request, in stall reports, and while a program runs at full speed.
 
 use crate::common::{SCHEDULERS, builder, for_each_free_mix, watched};
 use crate::explained::held;
@@ -131,7 +131,7 @@ fn explaining_changes_no_result_and_loses_no_task() {
 
 #[test]
 fn bodies_that_fork_children_are_explained_while_they_run() {
-    /// Counts to `n` by children of children.
+    /// Counts to `n` with nested children.
     fn count(cx: &thalweg::Context, n: u64, hits: &Arc<std::sync::atomic::AtomicU64>) -> Result<(), RunError> {
         hits.fetch_add(1, Ordering::Relaxed);
         for _ in 0..if n > 0 { 3 } else { 0 } {

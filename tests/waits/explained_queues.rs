@@ -1,5 +1,5 @@
-//! Explanations of tasks that wait for no other by an edge: for a turn, a reduction, a unit, memory, or copies; and
-//! of all pending tasks.
+//! Explanations of tasks that are not blocked by an edge but wait for a turn, a reduction, a unit, memory, or copies;
+//! and of all pending tasks.
 
 use crate::common::{builder, watched};
 use crate::explained::{assert_chain, held};
@@ -89,7 +89,7 @@ fn placed_task_is_explained_by_the_policy_and_then_by_its_unit() {
         drop(open);
         rt.wait().unwrap();
 
-        // A device gets tasks ahead.
+        // A device is given tasks in advance.
         let rt = builder("1:EMU:1", false).build().unwrap();
         let (open, begun, body) = held();
         rt.task("busy", ()).emulated(move |_, ()| body()).submit().unwrap();
@@ -142,7 +142,7 @@ fn simulated_tasks_are_explained_at_their_moment_of_virtual_time() {
     let copy = "waits for unit 0 (GPU) until its data are in space 1: a copy of [0..1000] of data `x` from host to space 1 (8.0 kB)";
     let after = ("step", "comes after task 1 `step` by its access to [0..1000] (inout) of data `x`");
     assert_chain(&rt.explain(&second), &[after, ("step", copy)]);
-    // The clock advances to the next end of a task.
+    // The clock advances to the end of the next task.
     assert!(!rt.wait_timeout(Duration::from_micros(1)).unwrap());
     let runs = "runs on unit 0 (GPU), for 0.000 ms of simulated time";
     assert_chain(&rt.explain(&first), &[("step", runs)]);

@@ -1,4 +1,4 @@
-//! Waits in bodies that hold a lock: in the meantime, their thread runs nothing that may want the lock.
+//! Waits in bodies that hold a lock: during such a wait, the thread runs nothing that may need the lock.
 
 use crate::common::{SCHEDULERS, builder, watched};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// The number of leaves of a parent: it has three children, each with two, each with two more.
+/// Number of leaves per parent. A parent has three children, each of these has two, and each of these has two more;
+/// every child submits two leaves.
 const LEAVES: u64 = 2 * 3 * (1 + 2 + 4);
 const UNITS: [&str; 4] = ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1", "2:EMU:1"];
 
@@ -25,14 +26,15 @@ fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     }
 }
 
-/// Submits `children` independent children that count. While `deep` is not 0, each also waits for further children.
+/// Submits `children` independent children that each count. If `deep` is not 0, each child also submits and waits for
+/// further children.
 fn children(cx: &Context, count: &Arc<AtomicU64>, children: usize, deep: usize) -> Result<(), SubmitError> {
     for _ in 0..children {
         let inner = count.clone();
         let body = move |cx: &Context, ()| -> Result<(), RunError> {
             if deep > 0 {
                 self::children(cx, &inner, 2, deep - 1)?;
-                cx.wait_isolated()?; // nor may another thread that runs it begin a task that wants the lock
+                cx.wait_isolated()?; // nor may another thread that runs this child begin a task that needs the lock
             }
             let (x, count) = (cx.token(), inner.clone());
             let leaf = move |_: &Context, ()| _ = count.fetch_add(1, Ordering::Relaxed);
@@ -61,8 +63,8 @@ fn lock_is_held_over_a_wait_for_children_while_others_want_it() {
                 Ok(())
             };
             rt.task("parent", ()).host(body).submit().unwrap();
-            // Other tasks want the lock, before and after: threads steal them along with children, and find them in
-            // their queues.
+            // Other tasks that need the lock are submitted before and after, so that threads steal them together with
+            // children and find them in their own queues.
             for _ in 0..4 {
                 let lock = lock.clone();
                 rt.task("other", ()).host(move |_, ()| *lock.lock().unwrap() += 1).submit().unwrap();

@@ -51,7 +51,7 @@ fn joined_calls_may_work_on_parts_of_a_view() {
     });
 }
 
-/// The second call must run on another unit's thread: the first call waits for it.
+/// The second call must run on another unit's thread, because the first call waits for it.
 #[test]
 fn idle_unit_makes_the_second_call() {
     on_each(&["2:CPU:1", "2:CPU:1,1:EMU:1"], |units, rt| {
@@ -67,7 +67,7 @@ fn idle_unit_makes_the_second_call() {
     });
 }
 
-/// Calls that fork again, all at once: a thread that waits for its second call has to make other calls.
+/// Calls that fork recursively on all units at once, so a thread that waits for its second call has to run other calls.
 #[test]
 fn thread_that_waits_for_its_call_makes_other_calls() {
     let rt = Runtime::builder().compute_units("4:CPU:1").build().unwrap();
@@ -145,7 +145,7 @@ fn captures_and_results_of_calls_are_dropped_once() {
             })
             .unwrap()
             .unwrap();
-            // A second call that no thread has taken is dropped if the first panics, and makes no result.
+            // If the first call panics, a second call that no thread has taken is dropped and produces no result.
             let count = dropped.into_inner();
             assert!(count == 4 - usize::from(panics) || panics && count == 2, "{count} on {units}");
         }
@@ -176,7 +176,8 @@ fn joined_calls_may_submit_children() {
     });
 }
 
-/// Neither call may wait, on whichever thread it runs: a thread that has taken the second call could not leave it.
+/// Neither call may wait, regardless of the thread, because a thread that has taken the second call could not suspend
+/// it.
 #[test]
 fn wait_inside_a_joined_call_is_refused() {
     on_each(&MACHINES, |_, rt| {
@@ -196,7 +197,7 @@ fn wait_inside_a_joined_call_is_refused() {
     });
 }
 
-/// Bodies are suspended while others fork on the same thread, so offers are taken back in another order.
+/// Bodies are suspended while others fork on the same thread, so offers are withdrawn in a different order.
 #[test]
 fn waiting_and_forking_bodies_may_share_threads() {
     on_each(&["1:CPU:1", "2:CPU:1", "3:CPU:1"], |units, rt| {

@@ -1,5 +1,5 @@
-//! Runtimes that wait for each other with all of their units, in code that keeps its unit. One of the waits is
-//! refused, but none as long as a unit is free or something proceeds without a unit.
+//! Runtimes that wait for each other in code that keeps its unit, until no unit is left. One of these waits is refused,
+//! but none is refused as long as a unit is free or progress is possible without a unit.
 
 use crate::common::{builder, gate, watched};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use thalweg::Context;
 use thalweg::ids::TaskId;
 use thalweg::prelude::*;
 
-/// A wait of a body for a runtime: for the task, for the data that it writes, or for everything.
+/// How a body waits for a runtime: for a task, for the data that the task writes, or for everything.
 type Way = fn(&Runtime, &Data<u64>, &TaskHandle) -> Result<(), RunError>;
 
 const READ: Way = |rt, x, _| rt.read(x).map(drop);
@@ -27,7 +27,7 @@ const WAYS: [Way; 6] = [
     },
 ];
 
-/// A body, or a destructor, that reports that it runs and then waits for the object it is given.
+/// State of a body or destructor that reports that it runs and then waits for the object it is given.
 struct Waits {
     begin: Sender<()>,
     given: Receiver<(Arc<Runtime>, Data<u64>, TaskHandle)>,
@@ -40,7 +40,7 @@ impl Waits {
         self.begin.send(()).unwrap();
         let (rt, x, task) = self.given.recv().unwrap();
         let said = (self.way)(&rt, &x, &task);
-        drop((rt, x, task)); // this drop does not end a runtime
+        drop((rt, x, task)); // this drop is not the one that ends the runtime
         self.say.send(said).unwrap();
     }
 }
@@ -54,12 +54,12 @@ impl Drop for WaitsAtLast {
     }
 }
 
-/// A way to make waiting code run.
+/// How to run code that waits and keeps its unit.
 type Keeps = fn(&Runtime, Waits) -> TaskId;
 
 const BODY: Keeps = |rt, waits| rt.task("waits", ()).cpu(move |_, ()| waits.wait()).submit().unwrap();
 
-/// Waits in the destructor of a capture of a skipped body.
+/// Waits in the destructor of a value that a skipped body has captured.
 const DESTRUCTOR: Keeps = |rt, waits| {
     let (z, at_last) = (rt.data(vec![0u64]), WaitsAtLast(waits));
     let (open, wait) = gate();
@@ -80,13 +80,13 @@ fn build((units, hosts): (&str, bool)) -> Arc<Runtime> {
     Arc::new(builder(units, hosts).build().unwrap())
 }
 
-/// The ends of the channels to waiting code.
+/// Our ends of the channels to the waiting code.
 struct Begun {
     give: Sender<(Arc<Runtime>, Data<u64>, TaskHandle)>,
     says: Receiver<Result<(), RunError>>,
 }
 
-/// Submits code that waits, and returns when it has begun. `hosts` runs tasks in the meantime.
+/// Submits code that waits and returns when this code has begun. Until then, `hosts` runs tasks.
 fn begin(rt: &Runtime, keeps: Keeps, way: Way, hosts: impl FnOnce()) -> Begun {
     let ((begin, begins), (give, given), (say, says)) = (channel(), channel(), channel());
     keeps(rt, Waits { begin, given, way, say });
@@ -95,15 +95,15 @@ fn begin(rt: &Runtime, keeps: Keeps, way: Way, hosts: impl FnOnce()) -> Begun {
     Begun { give, says }
 }
 
-/// Submits a task that any unit may run and that others wait for.
+/// Submits a task that any unit can run and that others are going to wait for.
 fn needed(rt: &Arc<Runtime>) -> (Arc<Runtime>, Data<u64>, TaskHandle) {
     let x = rt.data(vec![0u64]);
     let task = rt.task("needed", (x.inout(),)).cpu(|_, (x,)| x[0] = 7).submit_handle().unwrap();
     (rt.clone(), x, task)
 }
 
-/// Makes code in each runtime wait for a task of the next runtime, which comes after the waiting code there. Returns
-/// the result of each wait.
+/// Makes code in each runtime wait for a task of the next runtime. This task comes after the waiting code of its own
+/// runtime. Returns the result of each wait.
 fn ring(runtimes: &[Arc<Runtime>], keeps: Keeps, way: Way) -> Vec<Result<(), RunError>> {
     std::thread::scope(|scope| {
         let host = |rt| _ = scope.spawn(move || Runtime::wait(rt));
@@ -115,7 +115,7 @@ fn ring(runtimes: &[Arc<Runtime>], keeps: Keeps, way: Way) -> Vec<Result<(), Run
     })
 }
 
-/// Checks that one wait is refused, with the tasks that wait, and that all others succeed.
+/// Checks that one wait is refused with the waiting tasks named, and that all other waits succeed.
 #[track_caller]
 fn one_is_refused(said: Vec<Result<(), RunError>>) {
     let all = said.len();
@@ -170,7 +170,7 @@ fn circular_wait_on_one_thread_that_hosts_both_runtimes_is_refused() {
         let (again, there) = (own.clone(), other.clone());
         let body = move |_: &Context, ()| {
             again.task("needed", (x.inout(),)).cpu(|_, (x,)| x[0] = 7).submit().unwrap();
-            // No other thread can run this task: this thread is a guest there while it waits.
+            // No other thread can run this task, because this thread is a guest in the other runtime while it waits.
             there.task("waits", (y.inout(),)).cpu(inner).submit().unwrap();
             say.send(there.read(&y).map(drop)).unwrap();
         };
@@ -192,7 +192,7 @@ fn both_end(
 ) {
     first.give.send(x).unwrap();
     second.give.send(needed(own)).unwrap();
-    std::thread::sleep(Duration::from_millis(20)); // usually both wait by now
+    std::thread::sleep(Duration::from_millis(20)); // by now, both usually wait
     write();
     [first, second].iter().for_each(|begun| begun.says.recv().unwrap().unwrap());
 }
@@ -254,7 +254,7 @@ fn no_wait_is_refused_because_of_one_that_has_ended() {
     watched("over", || {
         let [own, other] = [KEEPING[0]; 2].map(build);
         for _ in 0..500 {
-            // The unit that ends the wait of the first body begins the second body at once.
+            // The unit that ends the first body's wait begins the second body immediately.
             let (open, wait) = gate();
             let x = other.data(vec![0u64]);
             let task = other.task("ends", (x.inout(),)).cpu(move |_, _| wait()).submit_handle().unwrap();

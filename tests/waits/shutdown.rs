@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Returns the number of threads of this process with this system name.
+/// Returns how many threads of this process have this name in the operating system.
 fn threads(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     tasks.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)).count()
@@ -23,7 +23,7 @@ fn runtime_dropped_on_another_thread_leaves_no_thread_behind() {
             rt.task("t", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
             std::thread::spawn(move || drop((x, rt))).join().unwrap();
         }
-        // The threads of a pool end soon after the pool is dropped, if it is.
+        // If the pool is dropped, its threads end soon afterwards.
         while threads("thalweg-0.2") > 0 {
             std::thread::yield_now();
         }

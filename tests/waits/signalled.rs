@@ -1,5 +1,5 @@
-//! Answers to SIGUSR1: each test runs itself in another process, which sends itself the signal, and reads what that
-//! process writes.
+//! Reports on SIGUSR1. Each test runs itself in a child process, which sends itself the signal, and reads the child's
+//! output.
 
 #![cfg(all(unix, feature = "signals"))]
 
@@ -11,14 +11,14 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use thalweg::prelude::*;
 
-/// Set in the other process.
+/// Environment variable that is set in the child process.
 const INSIDE: &str = "THALWEG_TEST_SIGNALLED";
 
-/// The other process, which lives until its standard input is closed.
+/// The child process, which runs until its standard input is closed.
 struct Other(Child);
 
 impl Other {
-    /// Runs a test of this module in another process; `None` in that process.
+    /// Runs a test of this module in a child process. Returns `None` in the child.
     fn run(test: &str, variables: &[(&str, &str)]) -> Option<Self> {
         if std::env::var_os(INSIDE).is_some() {
             return None;
@@ -29,8 +29,8 @@ impl Other {
         Some(Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()))
     }
 
-    /// Reads the errors that the process writes until a line contains these words, then lets it end. Returns what was
-    /// read.
+    /// Reads the child's standard error until a line contains these words, then lets the child end. Returns the text
+    /// that was read.
     #[track_caller]
     fn until(mut self, words: &str) -> String {
         let mut text = String::new();
@@ -45,12 +45,12 @@ impl Other {
     }
 }
 
-/// Returns when the other process may end.
+/// Waits until the child process may end.
 fn until_read() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// A chain of two tasks; the first one sends the signal; returns when the answer was read.
+/// Submits a chain of two tasks, the first of which sends the signal, and returns when the parent has read the report.
 fn signal_in_a_chain(rt: &Runtime) {
     let x = rt.data(vec![0.0; 10]).named("x");
     let (open, begun, body) = held();
@@ -113,7 +113,8 @@ fn signal_after_the_end_of_all_runtimes_does_not_end_the_process() {
             let rt = builder("1:CPU:1", false).name(format!("round{round}")).explain_on_signal(true).build().unwrap();
             drop(rt);
             raise(SIGUSR1).unwrap();
-            // The thread that answers ends some time after the last runtime, or is found by the next one.
+            // The thread that handles the signal ends some time after the last runtime, or is reused by the next
+            // runtime.
             std::thread::sleep(std::time::Duration::from_millis(150));
             raise(SIGUSR1).unwrap();
         }

@@ -1,5 +1,5 @@
-//! Bodies that wait while the system only has memory for a few of their stacks. Each test runs itself as a child
-//! process with a limit.
+//! Bodies that wait while the system has memory for only a few of their stacks. Each test runs itself in a child
+//! process with a memory limit.
 
 use crate::common::{again, again_within, builder, watched};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use thalweg::prelude::*;
 
 const PROGRAM: &str = "THALWEG_TEST_STACKS";
 
-/// Runs `program` in a child process that may map this many KiB, or without a limit. It has to end by itself.
+/// Runs `program` in a child process that may map at most `kib` KiB (unlimited if `None`). The child has to end by
+/// itself.
 fn limited(test: &str, kib: Option<u64>, program: impl FnOnce() + Send + 'static) {
     if std::env::var(PROGRAM).is_ok_and(|name| name == test) {
         return watched(test, program);
@@ -22,7 +23,7 @@ fn limited(test: &str, kib: Option<u64>, program: impl FnOnce() + Send + 'static
     };
 }
 
-/// Has `count` bodies wait for a task that ends last, while other tasks are ready. All have to end.
+/// Makes `count` bodies wait for a task that ends last, while other tasks are ready. All tasks have to end.
 fn many_wait(count: usize, hosts: bool, stack_bytes: usize) {
     let rt =
         Arc::new(builder("2:CPU:1", hosts).stack_bytes(stack_bytes).max_pending_tasks(10 * count).build().unwrap());
@@ -41,7 +42,7 @@ fn many_wait(count: usize, hosts: bool, stack_bytes: usize) {
         rt.task("waits", ()).host(body).submit().unwrap();
         rt.task("other", ()).host(move |_, ()| _ = others.fetch_add(1, Ordering::Relaxed)).submit().unwrap();
     }
-    // The guard is returned once the other tasks have run, so waiting bodies must not keep them from running.
+    // The guard is returned only after the other tasks have run, so waiting bodies must not prevent them from running.
     let seen = others.clone();
     let helper = std::thread::spawn(move || {
         let guard = guards.recv().unwrap();
@@ -82,8 +83,8 @@ fn forty_thousand_waiting_bodies_stay_within_the_mapping_limit() {
 #[test]
 fn wait_without_room_for_another_stack_is_refused() {
     limited("wait_without_room_for_another_stack_is_refused", Some(512 << 10), || {
-        // Each body submits the next one and waits for it: in the end there is neither a stack nor room on top of an
-        // existing one.
+        // Each body submits the next one and waits for it, until there is neither another stack nor room on an existing
+        // stack.
         fn descend(rt: &Arc<Runtime>, refused: &Arc<AtomicUsize>) -> Result<TaskHandle, SubmitError> {
             let (inner, count) = (rt.clone(), refused.clone());
             let body = move |_: &Context, ()| match descend(&inner, &count).map_err(RunError::from) {

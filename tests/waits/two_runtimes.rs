@@ -23,7 +23,8 @@ fn on_each_two(test: impl FnOnce([Arc<Runtime>; 2]) + Clone + Send + 'static) {
     }
 }
 
-/// Returns the number of tasks from this one on. Each waits for the next, in the other runtime.
+/// Returns the number of tasks in the chain from this task on. Each task waits for the next one, which is in the other
+/// runtime.
 fn count([own, other]: [Arc<Runtime>; 2], more: usize) -> Result<usize, RunError> {
     if more == 0 {
         return Ok(0);

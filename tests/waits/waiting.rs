@@ -1,5 +1,5 @@
-//! Waits and wake-ups: the tasks that a wait covers, the errors it returns, the reports of waits that do not end, and
-//! the threads that are woken.
+//! Waits and wake-ups: which tasks a wait covers, which errors it returns, how endless waits are reported, and which
+//! threads are woken.
 
 use crate::common::{MIXES, again, builder, failed, gate, watched};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -199,7 +199,8 @@ fn blocked_body_is_reported_as_a_stall() {
     }
 }
 
-/// Returns the stall that is reported while a body of `blocks` waits for the program, which acts on the report.
+/// Returns the stall that is reported while a body, which `submit` creates, waits for a gate. The gate opens when the
+/// stall has been reported.
 fn stall_of(hosts: bool, scheduler: &str, submit: impl FnOnce(&Arc<Runtime>, Box<dyn FnOnce() + Send>)) -> Stall {
     let (report, reports) = channel();
     let builder = builder("1:CPU:1", hosts).scheduler(scheduler).report_stalls_after(Duration::from_millis(20));
@@ -207,7 +208,7 @@ fn stall_of(hosts: bool, scheduler: &str, submit: impl FnOnce(&Arc<Runtime>, Box
     let (open, opened) = gate();
     submit(&rt, Box::new(opened));
     let inner = rt.clone();
-    let waiter = std::thread::spawn(move || inner.wait().unwrap()); // a waiting thread watches for stalls
+    let waiter = std::thread::spawn(move || inner.wait().unwrap()); // a waiting thread detects stalls
     let helper = std::thread::spawn(move || (reports.recv().unwrap(), open).0);
     rt.wait().unwrap();
     waiter.join().unwrap();
@@ -272,7 +273,7 @@ fn wait_on_a_thread_joined_by_a_body_is_reported_as_a_stall() {
         let rt = Arc::new(builder.on_stall(move |stall| _ = report.send(stall.to_string())).build().unwrap());
         let (inner, (begun, begins)) = (rt.clone(), channel());
         let body = move |_: &Context, ()| {
-            // The thread waits for the very task that joins it.
+            // The thread waits for the same task that joins the thread.
             let waiter = std::thread::spawn(move || inner.wait());
             begun.send(waiter).unwrap();
             let () = reports.iter().take(1).for_each(|text| assert!(text.contains("`joins`"), "{text}"));
@@ -312,9 +313,9 @@ fn read_returns_before_an_unrelated_chain_ends() {
             rt.task("b", (b.inout(),)).cpu(|_, (b,)| b[0] = 1).submit().unwrap();
             let (open, opened) = gate();
             let ran = Arc::new(AtomicUsize::new(0));
-            // Early in the chain is a gate that opens when `b` has been read. If another thread may have run `b`, the
-            // waiting thread may run the chain in the meantime, and must not block at the gate, because nothing else
-            // would open it.
+            // Early in the chain there is a gate that opens when `b` has been read. If another thread can run `b`, the
+            // waiting thread may run the chain in the meantime. It must not block at the gate then, because nothing
+            // else would open the gate.
             let waiter = std::thread::current().id();
             let mut opened = Some(opened);
             for link in 0..100 {
@@ -379,7 +380,8 @@ fn launch_and_release_wake_only_few_threads() {
                 rt.task("chain", (x.inout(),)).cpu(body).submit().unwrap();
             }
             rt.wait().unwrap();
-            // The body sleeps once. One or two threads may be woken for it, and some for copies to and from devices.
+            // The body sleeps once. One or two threads may be woken for the task, and a few more for copies to and from
+            // devices.
             let per_task = (sleeps() - before) as f64 / N as f64;
             assert!(per_task < 8.0, "{per_task} sleeps for a task");
             let before = sleeps();

@@ -1,4 +1,4 @@
-//! The accesses of a task, as lists by mode and number of dimensions, so that all tasks have one type.
+//! The accesses of a task as lists, grouped by mode and number of dimensions, so that all tasks have the same type.
 
 use crate::log::Living;
 use crate::program::{Kind, Mode, Object, Task};
@@ -25,7 +25,7 @@ pub(crate) struct Content {
 #[derive(Debug)]
 pub(crate) struct Returned(pub(crate) u64, #[allow(dead_code)] pub(crate) Living);
 
-/// A handle of a data object.
+/// A handle to a data object.
 #[derive(Clone)]
 pub(crate) enum Handle<'s> {
     Line(Data<u64>),
@@ -40,7 +40,7 @@ pub(crate) enum Handle<'s> {
 }
 
 impl Handle<'_> {
-    /// Returns the same handle for code that cannot borrow.
+    /// Returns an equivalent handle that borrows nothing; `None` if there is none.
     pub(crate) fn owned<'o>(&self) -> Option<Handle<'o>> {
         Some(match self {
             Self::Line(x) => Handle::Line(x.clone()),
@@ -173,7 +173,7 @@ macro_rules! sort_whole {
     };
 }
 
-/// Returns the lists of a task's accesses to objects that are present.
+/// Returns the lists of a task's accesses, without those to objects that are not present.
 pub(crate) fn lists<'a>(handles: &'a Handles<'_>, task: &Task) -> (Lendable<'a>, Others<'a>) {
     let ((mut arrays, mut whole), mut others) = <(Lendable<'a>, Others<'a>)>::default();
     for access in &task.accesses {
@@ -195,7 +195,7 @@ pub(crate) fn lists<'a>(handles: &'a Handles<'_>, task: &Task) -> (Lendable<'a>,
     ((arrays, whole), others)
 }
 
-/// Registers a new object: of the program, or of a body for its children.
+/// Registers a new object, which belongs either to the program or to a body for its children.
 pub(crate) fn make<'s>(run: &Run, at: &At<'_, '_, '_>, object: Object, kind: Kind) -> Handle<'s> {
     let start = |e| crate::oracle::start(object, e);
     let elements = || (0..kind.extents().iter().product()).map(start).collect();

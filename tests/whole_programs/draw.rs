@@ -1,37 +1,37 @@
-//! Generator of programs: a seed determines the program.
+//! Generator of programs. A program is determined by its seed.
 //!
-//! The generator of a body knows the accesses that its task has declared. So everything in a program is allowed, and
-//! no task waits for something that comes later.
+//! When a body is generated, the accesses that its task declares are known. Everything in a generated program is
+//! therefore allowed, and no task waits for anything that comes later.
 
 use crate::program::{Access, Act, Body, Kind, Loop, Machine, Mode, Object, Program, Task, Units};
 use crate::random::Random;
 use crate::steps::{End, Part};
 
-/// An object that can be accessed at some place.
+/// An object that can be accessed at a place.
 #[derive(Clone)]
 struct Known {
     part: Part,
     kind: Kind,
     may: May,
-    /// Whether it is memory of a scope, which bodies of children cannot name.
+    /// Whether the object is memory lent to a scope, which bodies of children cannot name.
     is_lent: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum May {
     Read,
-    /// Everything except accumulation: a parent holds the object for its children.
+    /// Everything except accumulation, because a parent holds the object for its children.
     Update,
     All,
 }
 
-/// The place for which acts are drawn.
+/// Place for which acts are drawn.
 #[derive(Clone)]
 struct Place {
     at: At,
     depth: usize,
     known: Vec<Known>,
-    /// Results that can be read, and results that can be taken.
+    /// Results that can be read; those in `own_results` can be taken.
     results: Vec<Object>,
     own_results: Vec<Object>,
 }
@@ -39,7 +39,7 @@ struct Place {
 #[derive(Clone, Copy, PartialEq)]
 enum At {
     Outside,
-    /// Like `Outside`, on a thread that does not wait.
+    /// Like `Outside`, but on a thread that does not wait.
     Aside,
     Body,
     Scope,
@@ -51,7 +51,7 @@ struct Draw {
     fails: bool,
     has_devices: bool,
     groups: usize,
-    /// Whether there is little besides arrays, children and waits for them.
+    /// Whether the program consists mostly of arrays, children and waits for children.
     is_plain: bool,
 }
 
@@ -189,7 +189,7 @@ impl Draw {
         }
     }
 
-    /// Returns an object that is present as a whole, and not only for children.
+    /// Returns an object that is available to the place itself and not only to its children.
     fn own(&mut self, place: &Place) -> Option<usize> {
         let is_own = |known: &Known| known.may == May::All && (!known.is_lent || place.at == At::Scope);
         let own: Vec<_> = (0..place.known.len()).filter(|at| is_own(&place.known[*at])).collect();
@@ -199,7 +199,7 @@ impl Draw {
     fn part(&mut self, known: &Known) -> Part {
         match known.kind.is_array() {
             true => {
-                // The dimensions that the array has; the part itself may be empty there.
+                // Use the dimensions of the array, because the part itself may be empty in some of them.
                 let first = known.kind.extents().iter().position(|extent| *extent > 1).unwrap_or(2);
                 let along = |d: usize| if d < first { 0..1 } else { self.random.within(&known.part.ranges[d]) };
                 Part { ranges: [0, 1, 2].map(along), ..known.part }
@@ -219,7 +219,7 @@ impl Draw {
             lent.push((object, kind));
             inner.known.push(Known { part: kind.all_of(object), kind, may: May::All, is_lent: true });
         }
-        // The program's own objects stay, because they may be needed after the scope.
+        // Objects of the program itself are not removed, because they may be needed after the scope.
         inner
             .known
             .iter_mut()
@@ -371,7 +371,8 @@ impl Draw {
             .then(|| self.random.below(self.groups));
         task.urgent = place.at != At::Scope && self.random.one_in(6);
         task.watched = task.body != Body::Returns && self.random.one_in(4);
-        // A commutative body keeps its turn, so it must not wait: the task it waits for may need that turn.
+        // A commutative body keeps its turn while it runs, so it must not wait: the awaited task may need the same
+        // turn.
         let keeps_turn = task.accesses.iter().any(|access| access.mode == Mode::Commutative);
         let has_acts = (is_parent || self.random.one_in(8)) && !keeps_turn;
         if has_acts {
@@ -384,7 +385,7 @@ impl Draw {
         task
     }
 
-    /// Draws the acts in the body of a task with these accesses.
+    /// Draws the acts for the body of a task with these accesses.
     fn body(&mut self, place: &Place, accesses: &[(Access, Known)]) -> Vec<Act> {
         let inside = |(access, known): &(Access, Known)| {
             let may = match access.mode {
@@ -407,7 +408,7 @@ impl Draw {
     }
 }
 
-/// Removes empty accesses to objects that are taken in the meantime: bodies would be refused them.
+/// Removes empty accesses to objects that are taken in the meantime, because bodies would be refused these accesses.
 fn leave_what_is_taken(acts: &mut [Act]) {
     let taken = |act: &Act| if let Act::Take(_, object) = act { Some(*object) } else { None };
     let taken: Vec<_> = acts.iter().filter_map(taken).collect();

@@ -1,18 +1,19 @@
-//! Log of a run: the data that was read, the number of times that bodies ran, and the objects that were dropped.
+//! Log of a run: the data that was read, how often each body ran, and which objects were dropped.
 
 use crate::program::Machine;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use thalweg::prelude::*;
 
-/// The observation of an act.
+/// What an act observed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Seen {
-    /// Elements; `None` for poisoned ones.
+    /// The elements that were read; `None` for poisoned elements.
     Elements(Vec<Option<u64>>),
     /// There was nothing to take.
     Nothing,
-    /// There was no result, because this task has failed. `get` reports that, and `wait` does not repeat it.
+    /// There was no result, because this task has failed. `get` has reported the failure, so `wait` does not report it
+    /// again.
     NoResult(usize),
     /// Another owner still has the object.
     Missing,
@@ -20,7 +21,7 @@ pub(crate) enum Seen {
     Failures(BTreeSet<usize>),
     /// The failed tasks of a scope, and the content of the memory lent to it.
     Scope(BTreeSet<usize>, Vec<Vec<u64>>),
-    /// Bodies may not wait there.
+    /// The wait was refused, because bodies are not allowed to wait on this unit.
     Refused,
     Error(String),
 }
@@ -29,13 +30,13 @@ pub(crate) enum Seen {
 pub(crate) struct Log {
     seen: HashMap<usize, Seen>,
     runs: HashMap<usize, u32>,
-    /// Tasks with a run that has reached its end.
+    /// Tasks whose body has run to its end at least once.
     ended: HashSet<usize>,
-    /// The failures that bodies were given instead of values.
+    /// The failures that each task's body was given instead of values.
     outcomes: HashMap<usize, BTreeSet<usize>>,
     refused: HashSet<usize>,
     errors: Vec<String>,
-    /// The number of times that each counted object was dropped.
+    /// How often each counted object was dropped.
     lives: Vec<u32>,
     may_refuse: bool,
 }
@@ -50,12 +51,12 @@ impl Log {
         self.runs.get(&n).copied().unwrap_or(0)
     }
 
-    /// Returns whether a run of the task's body has reached its end. A future may be dropped before.
+    /// Returns whether the task's body has run to its end. A future may be dropped before that.
     pub(crate) fn has_ended(&self, n: usize) -> bool {
         self.ended.contains(&n)
     }
 
-    /// Returns the failed tasks that left the body of a task without a value.
+    /// Returns the failed tasks because of which the body of task `n` lacked a value.
     pub(crate) fn outcomes(&self, n: usize) -> BTreeSet<usize> {
         self.outcomes.get(&n).cloned().unwrap_or_default()
     }
@@ -74,7 +75,7 @@ impl Log {
         self.lives.iter().copied().enumerate().filter(|(_, deaths)| *deaths != 1).collect()
     }
 
-    /// Returns whether there are units whose bodies may not wait.
+    /// Returns whether the machine has units whose bodies are not allowed to wait.
     pub(crate) fn may_refuse(&self) -> bool {
         self.may_refuse
     }
@@ -94,17 +95,17 @@ impl Recorder {
         self.0.lock().unwrap().seen.insert(n, seen);
     }
 
-    /// Notes that a body begins.
+    /// Records that a body begins.
     pub(crate) fn begin(&self, n: usize) {
         *self.0.lock().unwrap().runs.entry(n).or_default() += 1;
     }
 
-    /// Notes that a body reaches its end.
+    /// Records that a body reaches its end.
     pub(crate) fn end(&self, n: usize) {
         self.0.lock().unwrap().ended.insert(n);
     }
 
-    /// Notes that a body is given the failure of the task with this name.
+    /// Records that a body is given the failure of the task with this name.
     pub(crate) fn outcome(&self, n: usize, name: &str) {
         match name.parse() {
             Ok(name) => _ = self.0.lock().unwrap().outcomes.entry(n).or_default().insert(name),
@@ -132,13 +133,13 @@ impl Recorder {
     }
 }
 
-/// Counts how often it is dropped.
+/// An object that counts how often it is dropped.
 #[derive(Debug)]
 pub(crate) struct Living(Recorder, usize);
 
 impl Drop for Living {
     fn drop(&mut self) {
-        // After the run, drops are not counted.
+        // Drops after the end of the run are not counted.
         if let Some(deaths) = self.0.0.lock().unwrap().lives.get_mut(self.1) {
             *deaths += 1;
         }

@@ -1,4 +1,4 @@
-//! Submission of a program's loops: tasks on the tiles of an array, in one call.
+//! Submission of a program's loops, each of which creates tasks on the tiles of an array in one call.
 
 use crate::access::{Handles, Inputs, Place};
 use crate::program::{Loop, Mode};
@@ -8,7 +8,7 @@ use crate::submit::{Work, change, fold};
 use std::sync::Arc;
 use thalweg::prelude::*;
 
-/// Returns the inputs of each iteration; they are the same for all.
+/// Returns the inputs of an iteration, which are the same for all iterations.
 fn inputs<'a>(handles: &'a Handles<'_>, all: &Loop) -> Inputs<'a> {
     let mut inputs = Inputs::default();
     for part in &all.reads {
@@ -22,7 +22,7 @@ fn inputs<'a>(handles: &'a Handles<'_>, all: &Loop) -> Inputs<'a> {
     inputs
 }
 
-/// Submits a loop. Returns the number of its iterations.
+/// Submits a loop and returns the number of iterations.
 #[allow(unused_mut)] // array views must be mutable to be iterated, slices need not
 pub(crate) fn submit(run: &Run, at: &At<'_, '_, '_>, handles: &Handles<'_>, all: &Loop) -> Result<usize, SubmitError> {
     let Some(handle) = handles.get(&all.whole.data) else { return Ok(0) };

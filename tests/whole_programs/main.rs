@@ -1,13 +1,15 @@
-//! Random programs with everything in the programming model, compared with a sequential oracle.
+//! Random programs that use the whole programming model, compared with a sequential oracle.
 //!
-//! Tasks access arrays of one to three dimensions, values, tokens and results, in all modes, in regions that overlap
-//! partly or are empty. Several threads submit them. Tasks submit children, which may do the same, and wait for them
-//! or not. Some tasks are loops over partitions, some belong to scopes with the program's own memory. Bodies end by
-//! themselves, by another thread or as futures, are run again, fail, or panic. Groups are cancelled at any time.
-//! Between the tasks, data is read, taken and dropped. In every case, on any units, under any policy:
+//! Tasks access arrays of one to three dimensions, values, tokens and results, in all modes, in regions that may be
+//! empty or overlap partially. Several threads submit them. Tasks submit children, which may do the same in turn, and
+//! may or may not wait for them. Some tasks are iterations of loops over partitions, and some belong to scopes that
+//! borrow the program's memory. A body may end its task itself, be a future, or leave the task to be ended by another
+//! thread; bodies are also re-run, fail, or panic. Groups are cancelled at any time. Between the tasks, data is read,
+//! taken and dropped. In every case, on any units, under any policy:
 //!
-//! - a value that can be read is the one that the tasks would have written one after the other, with children in place;
-//! - the output of a failed task cannot be read, nor anything computed from it; everything else can;
+//! - a value that can be read is the value that the tasks would have written if run one after the other, with children
+//!   run inside their parents;
+//! - the output of a failed task and anything computed from it cannot be read; everything else can;
 //! - a wait returns when its tasks are complete, and reports the failures;
 //! - every body runs as often as it should, and every value and capture is dropped once;
 //! - nothing hangs.
@@ -22,8 +24,8 @@
 //! | `shrink.rs` | smaller programs to try when one fails |
 //!
 //! `THALWEG_CASES` sets the number of programs (2000), `THALWEG_SEED` the seed of the first one. A failing program
-//! prints its seed, and is reduced as far as it still fails; with `THALWEG_CASES=1` it runs alone. A program counts as
-//! hanging after `THALWEG_PATIENCE` seconds (60).
+//! prints its seed and is reduced for as long as it still fails; with `THALWEG_CASES=1`, only this program runs. A
+//! program counts as hanging after `THALWEG_PATIENCE` seconds (60).
 
 mod access;
 mod draw;
@@ -47,11 +49,11 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Returns the defect of a program's run, if any. A program that hangs keeps its threads.
+/// Runs a program and returns the defect if there is one. The threads of a program that hangs are leaked.
 fn failure(program: &Program) -> Option<String> {
     let (judge, judged) = channel();
     let (own, patience) = (program.clone(), Duration::from_secs(variable("THALWEG_PATIENCE", 60)));
-    let thread = thread::spawn(move || _ = judge.send(Oracle::judge(&own, &run::run(&own)).err())); // it may be too late
+    let thread = thread::spawn(move || _ = judge.send(Oracle::judge(&own, &run::run(&own)).err())); // may be too late
     match judged.recv_timeout(patience) {
         Ok(failure) => thread.join().map_or(Some("a panic".to_owned()), |()| failure),
         Err(RecvTimeoutError::Timeout) => Some("it hangs".to_owned()),
@@ -65,7 +67,7 @@ fn programs_match_sequential_execution() {
     for seed in first..first + cases {
         let mut program = Program::new(seed);
         let Some(mut why) = failure(&program) else { continue };
-        // Written directly to standard error, not to the captured output of the test, because the reduction may take
+        // Write directly to standard error instead of the captured output of the test, because the reduction may take
         // long.
         let _ = writeln!(std::io::stderr(), "THALWEG_SEED={seed}: {why}");
         // A failure that depends on timing may need several attempts. A different kind of failure does not count.

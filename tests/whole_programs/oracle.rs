@@ -1,15 +1,15 @@
 //! The oracle: applies the acts of a program one after the other, to elements that are valid or poisoned.
 //!
-//! Only one thing is not known in advance: which tasks of a cancelled group had begun. That is taken from the run
-//! ([`Log`]).
+//! The only thing that is not known in advance is which tasks of a cancelled group had already begun. This is taken
+//! from the log of the run ([`Log`]).
 
 use crate::log::{Log, Seen};
 use crate::program::{Access, Act, Body, Kind, Loop, Mode, Object, Program, Task};
 use crate::steps::{End, Part, mix};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Returns the new value of the `k`-th element of a region after a body in this mode. `h` is the hash of the body's
-/// inputs.
+/// Returns the new value of the `k`-th element of a region that a body accesses in this mode. `h` is the hash of the
+/// body's inputs.
 pub(crate) fn updated(mode: Mode, x: u64, h: u64, k: usize) -> u64 {
     match mode {
         Mode::Out => mix(h, k as u64),
@@ -18,12 +18,12 @@ pub(crate) fn updated(mode: Mode, x: u64, h: u64, k: usize) -> u64 {
     }
 }
 
-/// Returns what a body adds to its hash for the `k`-th element of a region that it reads.
+/// Returns the number that a body adds to its hash for the `k`-th element of a region that it reads.
 pub(crate) fn taken(x: u64, k: usize) -> u64 {
     mix(x, k as u64)
 }
 
-/// The input of a body for a region without a value.
+/// Number that a body hashes for a region without a value.
 pub(crate) const MISSING: u64 = 0x5eed;
 
 /// Returns the initial value of an element of a new object.
@@ -35,12 +35,12 @@ pub(crate) fn start(object: Object, e: usize) -> u64 {
 struct Element {
     value: u64,
     is_poisoned: bool,
-    /// The mode of the group that the next task may join, and whether the element was poisoned before the group.
+    /// Mode of the group that the next task may join, and whether the element was poisoned before the group began.
     group: Option<(Mode, bool)>,
     /// Whether a task has held the element for its children since the last write.
     is_weak: bool,
-    /// Whether the group's first task came after poison in a weakly held region. Tasks that join the group elsewhere
-    /// may then be skipped with it, because they wait for the same predecessors.
+    /// Whether the group's first task followed poisoned elements in a weakly held region. Tasks that join the group at
+    /// other elements may then be skipped together with it, because they wait for the same predecessors.
     is_unsure: bool,
 }
 
@@ -54,9 +54,9 @@ pub(crate) struct Oracle<'a> {
     failures: BTreeSet<usize>,
     /// Failures that were reported to the program.
     told: BTreeSet<usize>,
-    /// Failures that were reported to a body; a wait that had begun before may report them again.
+    /// Failures that were reported to a body. A wait that began earlier may report them again.
     told_inside: BTreeSet<usize>,
-    /// Failures of tasks submitted by other threads, and of tasks that may have been skipped: nothing determines which
+    /// Failures of tasks submitted by other threads and of tasks that may have been skipped. It is not determined which
     /// wait reports them.
     aside: BTreeSet<usize>,
     given_up: HashSet<usize>,
@@ -67,9 +67,9 @@ type Judgement = Result<(), String>;
 /// The place where acts are performed.
 struct Place {
     at: At,
-    /// Whether it is in a body, perhaps in a scope there.
+    /// Whether the place is in a body, possibly in a scope inside the body.
     is_inside: bool,
-    /// Failures of tasks submitted here that were not reported to the body.
+    /// Failures of tasks submitted here that have not been reported to the body yet.
     untold: BTreeSet<usize>,
 }
 
@@ -91,7 +91,7 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: std::fmt::Arguments<'_>, found: 
 }
 
 impl<'a> Oracle<'a> {
-    /// Returns the defect in the observations of a run, if any.
+    /// Checks the observations of a run. Returns the first defect if there is one.
     pub(crate) fn judge(program: &Program, log: &'a Log) -> Judgement {
         if let Some(error) = log.errors().first() {
             return Err(error.clone());
@@ -193,7 +193,7 @@ impl<'a> Oracle<'a> {
         self.objects.get(&object).is_some_and(|(_, elements)| elements.iter().any(|x| x.is_poisoned))
     }
 
-    /// Checks that a wait for tasks submitted here reported `names`, which must be complete.
+    /// Checks that a wait for tasks submitted here has reported `names`, and that these are all expected failures.
     fn tells(&self, n: usize, names: &BTreeSet<usize>, place: &Place) -> Judgement {
         self.are_failures(n, names)?;
         match place.untold.difference(names).next() {
@@ -213,7 +213,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Checks that an act was refused, and in a body that may not wait.
+    /// Checks that an act was refused and that it is in a body that is not allowed to wait.
     fn is_refused(&self, n: usize, seen: Option<&Seen>, place: &Place) -> Judgement {
         match seen {
             Some(Seen::Refused) if place.at == At::Body && self.log().may_refuse() => Ok(()),
@@ -263,7 +263,7 @@ impl<'a> Oracle<'a> {
                 let mut is_missing = false;
                 self.each(part, |x, _| is_missing |= x.is_poisoned);
                 if is_missing {
-                    h = h.wrapping_add(MISSING); // an outcome: tasks with other reads of it are skipped
+                    h = h.wrapping_add(MISSING); // an outcome: tasks with other reads of the region are skipped
                     continue;
                 }
                 let is_token = self.objects.get(&part.data).is_some_and(|(kind, _)| *kind == Kind::Token);
@@ -282,7 +282,8 @@ impl<'a> Oracle<'a> {
             self.failures.insert(task.name);
             place.untold.insert(task.name);
         } else if is_unsure && is_given_up && !begins {
-            // It was skipped, or cancelled before it began. A skipped task is no failure, a cancelled one is.
+            // The task was skipped, or cancelled before it began. A cancelled task counts as a failure, a skipped task
+            // does not.
             self.failures.insert(task.name);
             self.aside.insert(task.name);
         }
@@ -310,8 +311,8 @@ impl<'a> Oracle<'a> {
         let (mode, mut is_skipped, mut is_behind_weak) = (access.mode, false, false);
         self.each(&access.part, |x, _| match mode {
             Mode::WeakIn => {}
-            // Children join no reductions from before their parent; accumulations are combined before the children
-            // run.
+            // Children never join reductions that began before their parent, and accumulations are combined before the
+            // children run.
             Mode::WeakInout => x.group = x.group.filter(|(mode, _)| !matches!(mode, Mode::Accumulate | Mode::Sum)),
             Mode::After | Mode::Outcome | Mode::Out => x.group = None,
             Mode::In | Mode::Inout => {

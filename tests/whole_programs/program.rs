@@ -1,19 +1,19 @@
 //! Random programs: a tree of acts, mostly tasks, and the machine that the program runs on.
 //!
-//! Everything has its own number: tasks, data objects, and every observation. A result is a data object with the
-//! number of its task. Accesses to objects that are not present are left out, such as those to a result that was
-//! taken. So a program from which something is removed is still a program.
+//! Every task, every data object and every observation has a unique ID. A result is a data object with the ID of its
+//! task. Accesses to objects that do not exist at that point, such as a result that was taken, are ignored. A program
+//! therefore stays valid if parts of it are removed.
 
 use crate::steps::{End, Part};
 use std::collections::HashSet;
 
-/// A data object, by its number.
+/// ID of a data object.
 pub(crate) type Object = usize;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     pub(crate) acts: Vec<Act>,
-    /// The groups; each but the first may be a part of the one before.
+    /// For each group, whether it is nested in the previous group.
     pub(crate) groups: Vec<bool>,
     pub(crate) machine: Machine,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Machine {
     pub(crate) units: &'static str,
     pub(crate) scheduler: &'static str,
     pub(crate) hosted: bool,
-    /// The memory of each device beyond the needs of the largest task.
+    /// Memory of each device beyond what the largest task needs.
     pub(crate) spare_bytes: [u64; 2],
 }
 
@@ -39,15 +39,15 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
-    /// Makes a new data object, which belongs to the place of the act.
+    /// Creates a data object, which belongs to the place where the act is performed.
     Make(Object, Kind),
     Task(Task),
     Loop(Loop),
-    /// Waits for everything; in a body, for its children.
+    /// Waits for all tasks or, in a body, for the task's children.
     Wait(usize),
     /// Reads all of an object, in one piece or element by element.
     Read(usize, Object, bool),
-    /// Moves a result, an array or a value out.
+    /// Takes a result, an array or a value out of the runtime.
     Take(usize, Object),
     /// Drops a handle.
     Drop(Object),
@@ -58,7 +58,7 @@ pub(crate) enum Act {
         lent: Vec<(Object, Kind)>,
         acts: Vec<Act>,
     },
-    /// Performs these acts on another thread in the meantime, on separate objects.
+    /// Performs these acts concurrently on another thread, on separate objects.
     Aside(Vec<Act>),
     /// Cancels a group, at once or some time later.
     Cancel(usize, bool),
@@ -68,19 +68,19 @@ pub(crate) enum Act {
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) n: usize,
-    /// The name in messages: the task's number, or that of its loop.
+    /// Name in messages: the ID of the task or of its loop.
     pub(crate) name: usize,
     pub(crate) accesses: Vec<Access>,
-    /// The tasks whose results it reads.
+    /// The tasks whose results this task reads.
     pub(crate) results: Vec<Object>,
     pub(crate) body: Body,
     pub(crate) end: End,
     pub(crate) units: Units,
     pub(crate) group: Option<usize>,
     pub(crate) urgent: bool,
-    /// Whether a handle observes its end.
+    /// Whether the program keeps a handle to observe the task's end.
     pub(crate) watched: bool,
-    /// The acts of its body, before it changes anything.
+    /// The acts that the body performs before it changes any data.
     pub(crate) acts: Vec<Act>,
 }
 
@@ -109,7 +109,7 @@ pub(crate) enum Mode {
 pub(crate) enum Body {
     Plain,
     Returns,
-    /// Ended by another thread.
+    /// Another thread ends the task.
     Detached,
     /// A future that waits this many times.
     Async(u32),
@@ -130,9 +130,9 @@ pub(crate) struct Loop {
     pub(crate) reads: Vec<Part>,
     pub(crate) whole: Part,
     pub(crate) tile: [usize; 3],
-    /// If it is weak, each iteration has a child that updates the tile.
+    /// Access mode. If it is weak, each iteration has a child that updates the tile.
     pub(crate) mode: Mode,
-    /// The iteration that fails, if any.
+    /// Index of the iteration that fails; `None` if all succeed.
     pub(crate) fails: Option<usize>,
     /// Whether the iterations belong to an iteration space.
     pub(crate) in_space: bool,
@@ -227,14 +227,14 @@ impl Loop {
         tiles.into_iter().enumerate().map(task).collect()
     }
 
-    /// Returns how many numbers the loop needs.
+    /// Returns how many IDs the loop needs.
     pub(crate) fn numbers(&self) -> usize {
         1 + 2 * self.tiles().len()
     }
 }
 
 impl Program {
-    /// Returns the size of the regions of the largest task.
+    /// Returns the total size of the regions of the largest task, in bytes.
     pub(crate) fn largest_task_bytes(&self) -> u64 {
         let mut bytes = 8;
         each_task(&self.acts, &mut |task| {
@@ -263,7 +263,7 @@ fn each_task(acts: &[Act], visit: &mut impl FnMut(&Task)) {
 }
 
 impl Task {
-    /// Returns the objects that the task's acts may touch.
+    /// Returns the objects that the task's acts may use.
     pub(crate) fn mentioned(&self) -> HashSet<Object> {
         let mut all = HashSet::new();
         each_task(&self.acts, &mut |task| {

@@ -22,20 +22,20 @@ pub(crate) struct Run {
     pub(crate) log: Recorder,
 }
 
-/// The place where acts are performed.
+/// Place where acts are performed.
 pub(crate) enum At<'a, 's, 'e> {
     Outside(&'a Outside<'a>),
     Body(&'a Context),
     Scope(&'s Scope<'s, 'e>),
 }
 
-/// The thread that began the program.
+/// State of the thread that began the program.
 pub(crate) struct Outside<'a> {
     pub(crate) rt: &'a Runtime,
     pub(crate) groups: &'a [TaskGroup],
-    /// Cancels a group some time later.
+    /// Sends the index of a group that is to be cancelled some time later.
     later: Sender<usize>,
-    /// Performs acts on another thread.
+    /// Function that performs acts on another thread.
     aside: &'a dyn Fn(&[Act]),
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn run(program: &Program) -> Log {
         };
         let outside = Outside { rt: &rt, groups: &groups, later: later.clone(), aside: &aside };
         perform(&run, &At::Outside(&outside), &mut Handles::new(), &program.acts);
-        // Perhaps only this thread can run the tasks of the other threads.
+        // It is possible that only this thread can run the tasks that the other threads submit.
         while others.borrow().iter().any(|thread| !thread.is_finished()) {
             let _ = rt.wait();
             thread::yield_now();
@@ -212,7 +212,7 @@ fn read(rt: &Runtime, handle: &Handle<'_>, object: Object, by_element: bool) -> 
     Seen::Elements(elements)
 }
 
-/// Moves all elements out.
+/// Takes all elements out of the runtime.
 fn take(rt: &Runtime, handle: Handle<'_>) -> Seen {
     let taken = match handle {
         Handle::Line(x) => rt.take(x).map_err(RunError::from),

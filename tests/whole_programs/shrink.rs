@@ -1,4 +1,4 @@
-//! Reduction of programs: variants that are a little smaller than one that fails.
+//! Reduction of failing programs, by variants that are slightly smaller.
 
 use crate::program::{Act, Body, Program, Task};
 use crate::steps::End;

@@ -1,4 +1,4 @@
-//! Submission of a program's task: its body computes the same as the oracle, in any of its forms.
+//! Submission of a program's task, whose body computes the same as the oracle, whichever form the body has.
 
 use crate::access::{Content, Handles, Returned, lists};
 use crate::log::Living;
@@ -13,7 +13,7 @@ use thalweg::error::TaskFailure;
 use thalweg::memory::ReadOnly;
 use thalweg::prelude::*;
 
-/// The state of a body; it is dropped with the body.
+/// State of a body, which is dropped with the body.
 pub(crate) struct Work {
     pub(crate) run: Run,
     pub(crate) handles: Handles<'static>,
@@ -29,7 +29,7 @@ impl Work {
         Self { run: run.clone(), handles, task: task.clone(), _living: run.log.living() }
     }
 
-    /// Begins the body. Returns its initial hash.
+    /// Records that the body begins, and returns its initial hash.
     pub(crate) fn begin(&self) -> u64 {
         self.run.log.begin(self.task.n);
         self.task.n as u64
@@ -47,7 +47,7 @@ impl Work {
         end(self.task.end)
     }
 
-    /// Folds the value of an outcome into the hash, or notes the failure.
+    /// Folds the value of an outcome into the hash, or records the failure.
     fn look<T>(&self, h: &mut u64, outcome: Result<T, &TaskFailure>, fold: impl FnOnce(&mut u64, T)) {
         match outcome {
             Ok(x) => fold(h, x),
@@ -112,11 +112,11 @@ macro_rules! finish_whole {
     )*};
 }
 
-/// Views of values, by mode.
+/// Views of values, grouped by mode.
 type OfValues<'a> =
     (Vec<&'a Content>, Vec<()>, Vec<&'a mut Content>, Vec<&'a mut Content>, Vec<&'a mut Content>, Vec<&'a Content>);
 
-/// Guards of values, by mode.
+/// Guards of values, grouped by mode.
 type OfLentValues = (
     Vec<LentValue<Content, ReadOnly>>,
     Vec<Completion>,
@@ -174,7 +174,7 @@ fn renew(content: &mut Content, mode: Mode, h: u64, work: &Work) {
     }
 }
 
-/// A body that gets all its views. `$end` is its result, computed from its hash.
+/// A body that receives all its views. `$end` computes the body's result from its hash.
 macro_rules! body {
     ($work:ident, |$computed:ident| $end:expr) => {
         move |at: &Context, ((mut arrays, (values, _, results)), (_, _, concurrent, _, _, outcomes))| {
@@ -195,7 +195,7 @@ macro_rules! body {
     };
 }
 
-/// Waits until another thread has called; it may call at once.
+/// Completes when another thread wakes it after `delay`, which may be immediately.
 async fn elsewhere(delay: u64) {
     let called = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let mut asked = false;
@@ -212,7 +212,7 @@ async fn elsewhere(delay: u64) {
     .await;
 }
 
-/// Submits a task. Returns its result or its handle, if it has one.
+/// Submits a task. Returns its result or its handle, if the task has one.
 pub(crate) fn submit(
     run: &Run,
     at: &At<'_, '_, '_>,
@@ -279,7 +279,7 @@ pub(crate) fn submit(
                         finish_whole!(values, tokens);
                         results.into_iter().for_each(|guard| guard.finish());
                         let ended = if work.task.end == End::Panics { None } else { Some(work.end()) };
-                        drop(work); // nothing of the body may be left when the task has ended
+                        drop(work); // everything that belongs to the body must be gone when the task has ended
                         match ended {
                             Some(Ok(())) => done.finish(),
                             Some(Err(error)) => done.fail(error),

@@ -1,4 +1,4 @@
-//! Turns: a finished commutative task finds the next one without looking at all that wait.
+//! Turns of commutative tasks: a finished task must find its successor without scanning all waiting tasks.
 
 use crate::meter::{Result, closed_gate, nanoseconds_each, without_window};
 
@@ -10,8 +10,8 @@ pub(super) fn regions(n: usize) -> Result<f64> {
     turns(n, |task| task)
 }
 
-/// Returns the nanoseconds to run one of n tasks that become ready together; `element` returns the element that a
-/// task takes turns on.
+/// Returns the time to run one of n tasks that become ready together, in nanoseconds. `element` maps a task's index to
+/// the element that the task updates when its turn comes.
 fn turns(n: usize, element: fn(usize) -> usize) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let x = rt.data(vec![0u64; n]);

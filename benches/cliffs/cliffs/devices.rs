@@ -1,14 +1,14 @@
-//! Devices: many replicas, many queued tasks, and evictions, during events that do not concern them.
+//! Devices with many replicas, many queued tasks, or evictions: unrelated events must not become more expensive.
 
 use std::time::Duration;
 
 use crate::meter::{Result, closed_gate, nanoseconds_each, runtime, without_window};
 use thalweg::prelude::*;
 
-/// Elements of a block.
+/// Number of elements per block.
 const BLOCK: usize = 8;
 
-/// Returns the nanoseconds for one of n tasks, each on its own block, which is already on the device.
+/// Returns the time in nanoseconds for one of n tasks, each on its own block. All blocks are already on the device.
 pub(super) fn many_blocks(n: usize) -> Result<f64> {
     let rt = runtime("1:EMU:1")?;
     let x = rt.data(vec![0u64; n * BLOCK]);
@@ -22,8 +22,8 @@ pub(super) fn many_blocks(n: usize) -> Result<f64> {
     nanoseconds_each(n, sweep)
 }
 
-/// Returns the nanoseconds for one of n regions in the list of a task: of the first task on the device and of one
-/// after it.
+/// Returns the time in nanoseconds for one of the n regions in a task's access list, averaged over the first task on
+/// the device and one task after it.
 pub(super) fn long_list(n: usize) -> Result<f64> {
     let rt = runtime("1:EMU:1")?;
     let x = rt.data(vec![0u64; n * BLOCK]);
@@ -36,7 +36,7 @@ pub(super) fn long_list(n: usize) -> Result<f64> {
     })
 }
 
-/// Returns the nanoseconds for one of n ready tasks that only the device can run.
+/// Returns the time in nanoseconds for one of n ready tasks that only the device can run.
 pub(super) fn queue_beside_an_idle_unit(n: usize) -> Result<f64> {
     let rt = without_window("1:CPU:1,1:EMU:1")?;
     let x: Vec<_> = (0..16).map(|_| rt.scalar(0u64)).collect();
@@ -50,14 +50,14 @@ pub(super) fn queue_beside_an_idle_unit(n: usize) -> Result<f64> {
     })
 }
 
-/// Replicas that fill the device.
+/// Number of replicas that fill the device.
 const REPLICAS: usize = 64;
 /// Doubles per replica.
 const DOUBLES: usize = 1024;
 
-/// Returns the number of replicas evicted to make room for one more while n tasks end on the CPU unit.
+/// Returns the number of replicas that are evicted to make room for one more while n tasks end on the CPU unit.
 pub(super) fn evictions_for_one(n: usize) -> Result<f64> {
-    // Slow enough that all those tasks end while room is made.
+    // The copies are slow enough that all n tasks end before there is room for the new replica.
     let capacity_bytes = (REPLICAS * DOUBLES * size_of::<f64>()) as u64;
     let device = EmulatedDevice::new().capacity_bytes(capacity_bytes);
     let device = device.copy_delay(Duration::from_millis(20), f64::INFINITY);

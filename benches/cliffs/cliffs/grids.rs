@@ -1,14 +1,15 @@
-//! Regions of multi-dimensional arrays: what a task pays for cells that others have cut.
+//! Regions of multi-dimensional arrays: how much a task's submission slows down when other tasks have cut the array
+//! into many parts.
 
 use crate::meter::{Result, closed_gate, nanoseconds_each, runtime, without_window};
 use thalweg::prelude::*;
 
-/// Elements along a tile's side.
+/// Side length of a tile, in elements.
 const TILE: usize = 4;
-/// Tiles along the shorter side of the array.
+/// Number of tiles along the shorter side of the array.
 const ROWS: usize = 25;
 
-/// Returns the nanoseconds to submit one task on one element of an array of about n elements.
+/// Returns the time in nanoseconds to submit a task on one element of an array of about n elements.
 pub(super) fn one_element(n: usize) -> Result<f64> {
     let rt = runtime("1:CPU:1")?;
     let side = 8;
@@ -53,7 +54,8 @@ pub(super) fn tiles_after_halves(n: usize) -> Result<f64> {
     tiles(n, &by_rows(n), true)
 }
 
-/// Returns the nanoseconds to submit one task of two sweeps over all tiles, while everything is pending.
+/// Returns the time in nanoseconds to submit one task, averaged over two sweeps over all tiles during which no task can
+/// run.
 fn tiles(n: usize, order: &[Tile], halves: bool) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let (rows, columns) = (ROWS * TILE, n / ROWS * TILE);
@@ -76,18 +78,18 @@ fn tiles(n: usize, order: &[Tile], halves: bool) -> Result<f64> {
     Ok(cost)
 }
 
-/// Returns the nanoseconds to submit a task that reads a tile of one array with a halo around it and writes the
-/// tile of another, as sweeps of a stencil do; two sweeps, back and forth.
+/// Returns the time in nanoseconds to submit a stencil task, which reads a tile of one array with its halo and writes
+/// the same tile of another array. There are two sweeps, one in each direction between the arrays.
 pub(super) fn halos(n: usize) -> Result<f64> {
     stencil(n, &Before::Nothing)
 }
 
-/// Measures the same after two tasks have added to the first rows of each array.
+/// Measures the same as [`halos`] after two tasks have added to the first rows of each array.
 pub(super) fn halos_after_a_group(n: usize) -> Result<f64> {
     stencil(n, &Before::Group)
 }
 
-/// Measures the same while a task is pending that writes the first row of each array.
+/// Measures the same as [`halos`] while a task that writes the first row of each array is pending.
 pub(super) fn halos_after_a_row(n: usize) -> Result<f64> {
     stencil(n, &Before::Row)
 }

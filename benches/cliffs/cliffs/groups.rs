@@ -1,9 +1,9 @@
-//! Many against many: if n tasks come after n others, edges must not be n².
+//! Groups that depend on groups: if n tasks depend on n others, the graph must not get n² edges.
 
 use crate::meter::{Result, closed_gate, nanoseconds_each, without_window};
 use thalweg::prelude::*;
 
-/// Parts of an array; a reader of all of it comes after a writer of each.
+/// Number of parts of an array. A reader of the whole array depends on one writer per part.
 const PARTS: usize = 64;
 
 pub(super) fn reduction(n: usize) -> Result<f64> {
@@ -26,7 +26,8 @@ pub(super) fn concurrent(n: usize) -> Result<f64> {
     readers(&rt, &x, n, open)
 }
 
-/// Returns the nanoseconds to submit one of n tasks that read `x`, each to update its own part of another array.
+/// Returns the time in nanoseconds to submit one of n tasks. Each task reads `x` and updates its own part of another
+/// array.
 fn readers(rt: &Runtime, x: &Data<u64>, n: usize, open: std::sync::mpsc::Sender<()>) -> Result<f64> {
     let y = rt.data(vec![0u64; n]);
     let cost = nanoseconds_each(n, || {
@@ -77,7 +78,7 @@ pub(super) fn readers_of_parts(n: usize) -> Result<f64> {
     Ok(cost)
 }
 
-/// Measures the one task that comes after n readers; every reader is in the history of each of n parts.
+/// Measures the single task that depends on n readers, when every reader is in the history of each of n parts.
 pub(super) fn writer_of_parts(n: usize) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;

@@ -1,15 +1,15 @@
-//! Memory that is kept, or piles up, without need.
+//! Memory that is kept or accumulates needlessly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::meter::{Result, closed_gate, peak_kib, resident_kib, runtime, spin, without_window};
 use thalweg::prelude::*;
 
-/// Elements that tasks reduce into: 1 MiB.
+/// Number of elements in the array that tasks reduce into: 1 MiB.
 const BINS: usize = 1 << 17;
 
-/// Returns the KiB kept by n tasks that reduced into an array, one after the other, while nothing writes the data
-/// that they read.
+/// Returns how many KiB are still allocated after n tasks have reduced into an array one after the other and nothing
+/// has written the data they read.
 pub(super) fn kept_by_reductions(n: usize) -> Result<f64> {
     let rt = runtime("1:CPU:1")?;
     let (points, histogram) = (rt.data(vec![1u64; n]), rt.data(vec![0u64; BINS]));
@@ -23,10 +23,10 @@ pub(super) fn kept_by_reductions(n: usize) -> Result<f64> {
     Ok((resident_kib()? - before).max(0.0))
 }
 
-/// Bytes that a task captures.
+/// Size of a task's captures, in bytes.
 const CAPTURED: usize = 4096;
 
-/// Returns the peak in KiB of a program that submits n tasks faster than they run, from a thread that hosts no
+/// Returns the peak memory, in KiB, of a program that submits n tasks faster than they run, from a thread that hosts no
 /// unit.
 pub(super) fn peak_under_a_window(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").max_pending_tasks(64).build()?;
@@ -43,12 +43,13 @@ pub(super) fn peak_under_a_window(n: usize) -> Result<f64> {
     Ok((peak_kib()? - before).max(0.0))
 }
 
-/// Parts that have had their readers before memory is measured, so that reused memory is already there.
+/// Number of parts whose readers run before memory is measured, so that all memory that will be reused is already
+/// allocated.
 const WARM: usize = 4;
-/// Parts that have their readers afterwards.
+/// Number of parts whose readers run after the first measurement.
 const PARTS: usize = 16;
 
-/// Returns the KiB kept for every part of an array that has had n readers at a time and has been written since.
+/// Returns how many KiB are kept per array part after n concurrent readers and a later write.
 pub(super) fn kept_by_readers(n: usize) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let x = rt.data(vec![0u8; WARM + PARTS]);
@@ -69,11 +70,12 @@ pub(super) fn kept_by_readers(n: usize) -> Result<f64> {
     Ok((resident_kib()? - before).max(0.0) / PARTS as f64)
 }
 
-/// Tasks of a recording, each on its own part.
+/// Number of tasks in a recording, each on its own part.
 const RECORDED: usize = 4096;
 
-/// Returns the peak in KiB of a program that replays a recording n times while another thread submits tasks that
-/// each read one of its parts. So most replays begin and end among others' tasks, part by part.
+/// Returns the peak memory, in KiB, of a program that replays a recording n times while another thread submits tasks
+/// that each read one part of the recorded data. Most replays therefore begin and end part by part, interleaved with
+/// the other thread's tasks.
 pub(super) fn peak_of_replays_among_others(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(false).max_pending_tasks(64).build()?;
     let x = rt.data(vec![0u64; RECORDED]);

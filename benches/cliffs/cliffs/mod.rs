@@ -1,4 +1,4 @@
-//! All cliffs: one file for each cause, and one function for each cliff, from a size to a cost.
+//! All cliffs, with one file per cause. Each cliff is a function that maps a size to a cost.
 
 mod commutative;
 mod devices;
@@ -15,17 +15,17 @@ mod wakes;
 
 use crate::meter::Result;
 
-/// One cost that must not grow.
+/// A cost that must not grow with the size.
 pub(crate) struct Cliff {
-    /// Name on the command line, in the table and in JSON.
+    /// Name of the cliff on the command line, in the table and in the JSON file.
     pub(crate) name: &'static str,
     /// What the size counts, and what is measured.
     pub(crate) what: &'static str,
     /// Unit of the cost.
     pub(crate) unit: &'static str,
-    /// The smaller size.
+    /// The smaller of the two sizes.
     pub(crate) size: usize,
-    /// Limit of the cost.
+    /// Limit that the cost must stay within.
     pub(crate) bound: Bound,
     /// Returns the cost at a size.
     pub(crate) measure: fn(usize) -> Result<f64>,
@@ -34,21 +34,21 @@ pub(crate) struct Cliff {
 /// Limit of a cost.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
-    /// Largest growth of the cost from n to 8n, as a factor.
+    /// Largest allowed growth of the cost from n to 8n, as a factor.
     Growth(f64),
-    /// Largest cost at 8n, however small it is at n: for costs that are counted and should hardly exist at all.
+    /// Largest allowed cost at 8n, regardless of the cost at n. For counted costs that should be close to zero.
     Most(f64),
 }
 
-/// The growth of a time that noise on a shared machine explains.
+/// Growth of a time that noise on a shared machine can explain.
 const NOISE: Bound = Bound::Growth(2.0);
 
-/// A cost per task in nanoseconds.
+/// Returns a cliff whose cost is the time per task in nanoseconds.
 const fn time(name: &'static str, size: usize, what: &'static str, measure: fn(usize) -> Result<f64>) -> Cliff {
     Cliff { name, what, unit: "ns", size, bound: NOISE, measure }
 }
 
-/// A cost that is counted.
+/// Returns a cliff whose cost is a count.
 const fn count(
     name: &'static str,
     size: usize,

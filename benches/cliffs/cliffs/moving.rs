@@ -1,25 +1,25 @@
-//! Blocks that never recur: ended tasks must cost neither time nor memory.
+//! Blocks that are accessed once and never again: the tasks that have ended must cost neither time nor memory.
 
 use crate::meter::{Result, nanoseconds_each, resident_kib, runtime};
 use thalweg::prelude::*;
 
-/// Tasks between two waits.
+/// Number of tasks between two waits.
 const STEP: usize = 1000;
-/// Elements of the array; a two-dimensional one has [`ROWS`] rows and columns.
+/// Number of elements in the array; a two-dimensional array has [`ROWS`] rows and columns.
 const ELEMENTS: usize = 1 << 20;
 const ROWS: usize = 1000;
-/// Row blocks with moving borders, per step.
+/// Number of row blocks with moving borders per step.
 const BLOCKS: usize = 50;
 
-/// Submits the task with this number.
+/// Submits the task with the given index.
 type Submit<'a> = Box<dyn FnMut(usize) -> Result<()> + 'a>;
 
-/// Returns a number that looks random.
+/// Returns a pseudo-random number below `below`.
 fn random(seed: usize, below: usize) -> usize {
     (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % below
 }
 
-/// Submits n tasks, and waits after each step of them.
+/// Submits n tasks and waits after every [`STEP`] tasks.
 fn run(rt: &Runtime, n: usize, mut submit: Submit<'_>) -> Result<()> {
     for number in 0..n {
         submit(number)?;
@@ -30,7 +30,7 @@ fn run(rt: &Runtime, n: usize, mut submit: Submit<'_>) -> Result<()> {
     Ok(rt.wait()?)
 }
 
-/// Returns the nanoseconds per task, after a step that is not counted.
+/// Returns the time per task in nanoseconds, after one untimed warm-up step.
 fn time(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Result<f64> {
     let rt = runtime(units)?;
     let mut submit = program(&rt);
@@ -38,7 +38,7 @@ fn time(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Resu
     nanoseconds_each(n, || run(&rt, n, Box::new(|number| submit(STEP + number))))
 }
 
-/// Returns the KiB kept after n tasks, once 20 steps have warmed all caches of memory.
+/// Returns by how many KiB n tasks make the process grow. Twenty steps before the measurement warm all memory caches.
 fn memory(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Result<f64> {
     const WARM: usize = 20 * STEP;
     let rt = runtime(units)?;
@@ -49,7 +49,7 @@ fn memory(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Re
     Ok((resident_kib()? - before).max(0.0))
 }
 
-/// Submits reads of 1000 elements at random places.
+/// Submits reads of 1000 elements at random positions.
 fn reads(rt: &Runtime) -> Submit<'_> {
     let x = rt.data(vec![0u64; ELEMENTS]);
     Box::new(move |n| {
@@ -85,7 +85,7 @@ fn boxes(rt: &Runtime) -> Submit<'_> {
     Box::new(move |n| Ok(rt.task("update", (x.block(random_box(n)).inout(),)).cpu(|_, _| ()).submit().map(|_| ())?))
 }
 
-/// Submits parents that weakly hold 1000 elements at random places, with a child on some of them.
+/// Submits parents that weakly hold 1000 elements at random positions, each with a child on some of these elements.
 fn parents(rt: &Runtime) -> Submit<'_> {
     let x = rt.data(vec![0u64; ELEMENTS]);
     Box::new(move |n| {

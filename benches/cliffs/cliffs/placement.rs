@@ -1,4 +1,4 @@
-//! Placement: the cost of an event must not depend on the number of units that it does not concern.
+//! Placement: the cost of an event must not depend on how many unrelated units the machine has.
 
 use crate::meter::{Result, nanoseconds_each};
 use thalweg::prelude::*;
@@ -17,8 +17,8 @@ pub(super) fn units_eft(n: usize) -> Result<f64> {
     units(n, "eft")
 }
 
-/// Returns the nanoseconds of real time per task on a simulated machine of n units: all that the engine does,
-/// without threads.
+/// Returns the wall-clock time per task in nanoseconds on a simulated machine with n units, which exercises the whole
+/// engine without threads.
 fn units(n: usize, scheduler: &str) -> Result<f64> {
     let machine: SimulatedMachine = format!(
         "name = \"wide\"\n[units.CPU]\ncount = {n}\nbytes_per_s = 1e9\n[[tasks]]\nname = \"work\"\ncost = 1\n\

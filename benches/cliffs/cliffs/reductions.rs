@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use crate::meter::{Result, runtime};
 use thalweg::prelude::*;
 
-/// Members of the group that run while others join it.
+/// Number of group members that run while other tasks join the group.
 const MEMBERS: usize = 8;
 /// Minimum number of tasks that join, at intervals of [`PAUSE`].
 const JOINS: usize = 40;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Returns the mean microseconds to submit a task that joins the group, until all its first members have run and
-/// been combined.
+/// Returns the mean time in microseconds to submit a task that joins the group. Tasks keep joining until all of the
+/// group's first members have run and been combined.
 pub(super) fn join_while_combining(n: usize) -> Result<f64> {
     let rt = runtime("1:CPU:1")?;
     let (x, ran) = (rt.data(vec![0.0f64; n]), Arc::new(AtomicUsize::new(0)));
@@ -41,7 +41,7 @@ pub(super) fn join_while_combining(n: usize) -> Result<f64> {
     Ok(time.as_secs_f64() * 1e6 / joins as f64)
 }
 
-/// Doubles that tasks reduce into: 4 MiB.
+/// Number of doubles in the array that tasks reduce into: 4 MiB.
 const DOUBLES: usize = 1 << 19;
 
 /// Returns the time of n tasks that accumulate into an array, relative to a plain loop that accumulates into its
@@ -68,8 +68,8 @@ pub(super) fn accumulating_over_loop(n: usize) -> Result<f64> {
     Ok(tasks.as_secs_f64() / by_hand.as_secs_f64())
 }
 
-/// Returns the time of n tasks that each fill and reduce an array, relative to a plain loop that fills one and adds
-/// it.
+/// Returns the time of n tasks that each fill and reduce an array, relative to a plain loop that fills one array and
+/// adds it.
 pub(super) fn tasks_over_loop(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build()?;
     let x = rt.data(vec![0.0f64; DOUBLES]);

@@ -1,4 +1,4 @@
-//! Time to compute shares from profiles.
+//! Time to compute the units' shares of the work from their profiles.
 
 use std::time::Instant;
 
@@ -8,8 +8,8 @@ use crate::meter::Result;
 
 const UNITS: u64 = 8;
 
-/// Returns profiles with rising times, each unit's in its own proportion; with humps like those of a library that
-/// changes its algorithm.
+/// Returns profiles whose times rise, at a different rate for each unit. With `humps`, the curves have bumps like those
+/// of a library that switches algorithms.
 fn profiles(points: usize, humps: bool) -> Result<Vec<Profile>> {
     let value = |unit: u64, size: u64| {
         let hump = if humps && (size * (unit + 3)).is_multiple_of(7) { 1.7 } else { 1.0 };
@@ -22,7 +22,7 @@ fn profiles(points: usize, humps: bool) -> Result<Vec<Profile>> {
     (0..UNITS).map(profile).collect()
 }
 
-/// Returns the milliseconds to find the fastest shares.
+/// Returns the time in milliseconds to find the shares that minimize the run time.
 pub(super) fn fastest(points: usize) -> Result<f64> {
     let profiles = profiles(points, true)?;
     let start = Instant::now();
@@ -32,7 +32,7 @@ pub(super) fn fastest(points: usize) -> Result<f64> {
     Ok(elapsed.as_secs_f64() * 1e3)
 }
 
-/// Returns the milliseconds to find balanced shares.
+/// Returns the time in milliseconds to find balanced shares.
 pub(super) fn balanced(points: usize) -> Result<f64> {
     let profiles = profiles(points, false)?;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Submission, from a thread that hosts a unit and from one that hosts none.
+//! Submission from a thread that hosts a unit and from a thread that does not.
 
 use crate::meter::{Result, closed_gate, nanoseconds_each, runtime};
 use thalweg::prelude::*;
@@ -14,8 +14,8 @@ pub(super) fn foreign(n: usize) -> Result<f64> {
     submit(&rt, n)
 }
 
-/// Returns the milliseconds of n submissions under the default window, after a gate that the submitter opens only
-/// afterwards.
+/// Returns the time in milliseconds of n submissions under the default window. All tasks wait at a gate that the
+/// submitter opens only after the last submission.
 pub(super) fn behind_own_gate(n: usize) -> Result<f64> {
     let rt = runtime("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;
@@ -30,8 +30,8 @@ pub(super) fn behind_own_gate(n: usize) -> Result<f64> {
     Ok(cost / 1e6)
 }
 
-/// Returns the nanoseconds to submit one of n tasks, each on its own data object, while none can run. The second
-/// pass counts, when memory is already allocated.
+/// Returns the time in nanoseconds to submit one of n tasks, each on its own data object, while none of them can run.
+/// Only the second pass counts, because its memory is already allocated.
 fn submit(rt: &Runtime, n: usize) -> Result<f64> {
     let data: Vec<_> = (0..n).map(|_| rt.scalar(0u64)).collect();
     let pass = || {

@@ -1,4 +1,4 @@
-//! Waits: waiting for one task must not mean finishing others.
+//! Waits: waiting for one task must not require unrelated tasks to finish.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::meter::{Result, spin};
 use thalweg::prelude::*;
 
-/// Returns how many of a chain's n tasks a hosting thread runs before its read of other data returns.
+/// Returns how many of the n tasks in a chain a hosting thread runs before its read of unrelated data returns.
 pub(super) fn behind_a_chain(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build()?;
     let (chain, other, ran) = (rt.scalar(0u64), rt.scalar(0u64), Arc::new(AtomicUsize::new(0)));

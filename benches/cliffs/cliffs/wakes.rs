@@ -7,12 +7,12 @@ use thalweg::prelude::*;
 
 /// Number of data objects dropped.
 const DROPPED: usize = 500;
-/// Tasks in the chain.
+/// Number of tasks in the chain.
 const CHAIN: usize = 500;
 /// Long enough for idle threads to fall asleep.
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// Returns the context switches per data object dropped while all units sleep.
+/// Returns the number of context switches per dropped data object while all units sleep.
 pub(super) fn by_release(units: usize) -> Result<f64> {
     let rt = runtime(&format!("{units}:CPU:1"))?;
     std::thread::sleep(Duration::from_millis(50));
@@ -33,7 +33,7 @@ pub(super) fn by_chain_dynamic(units: usize) -> Result<f64> {
     by_chain(units, "dynamic")
 }
 
-/// Returns the context switches per task of a chain, which only one unit at a time can work on.
+/// Returns the number of context switches per task of a chain, where only one unit can work at a time.
 fn by_chain(units: usize, scheduler: &str) -> Result<f64> {
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).scheduler(scheduler).build()?;
     let x = rt.scalar(0u64);

@@ -1,8 +1,8 @@
-//! The contenders of METG, one file each; those in Rust run in a child process of the bench.
+//! The contenders of METG, one file each. Contenders written in Rust run in a child process of the bench.
 //!
-//! All follow one rule, defined by [`sweep`] and, for those in C, by `grid.h`: inputs and cells are set up first;
-//! the time of a pass runs from the first submission to the end of the wait; every task checks its inputs, and the
-//! last cells are checked after each pass.
+//! All contenders follow the same protocol, which is defined by [`sweep`] and, for those in C, by `grid.h`: inputs and
+//! cells are set up first; the time of a pass runs from the first submission to the end of the wait; every task checks
+//! its inputs, and the last cells are checked after each pass.
 
 mod serial;
 mod thalweg;
@@ -14,26 +14,26 @@ use crate::efficiency::{ENOUGH, FIRST, LAST, PASSES, Sample, Sweep};
 use crate::kernel::Cell;
 use crate::patterns::Grid;
 
-/// The name of the runtime this bench is for.
+/// Name of the runtime that this bench measures against the others.
 pub(crate) const THALWEG: &str = "thalweg";
-/// The name of the reference: the tasks as a loop on one core.
+/// Name of the reference, which runs the tasks as a loop on one core.
 pub(crate) const SERIAL: &str = "serial";
 
 /// A way to run the tasks of a grid.
 trait Runner {
-    /// Runs every task once, with kernels of `iterations`; steps are counted from `first_step`.
+    /// Runs every task once, with kernels of `iterations` iterations. Steps are numbered from `first_step`.
     fn pass(&mut self, iterations: u64, first_step: u64) -> Result<(), Box<dyn Error>>;
 
-    /// Returns the content of the cell of this number.
+    /// Returns the content of the cell with this index.
     fn cell(&self, number: usize) -> Result<Cell, Box<dyn Error>>;
 }
 
-/// Sweeps with a contender written in Rust, in this process.
+/// Runs the sweep of a contender written in Rust, in this process.
 ///
 /// # Errors
 /// If the name is unknown, a dependence is broken, or the runtime fails.
 pub(crate) fn run(name: &str, grid: Grid, workers: usize, peak: f64) -> Result<Sweep, Box<dyn Error>> {
-    // Bodies must own their data or borrow it for ever; the process ends with the sweep.
+    // Bodies must own their data or borrow it for `'static`. Leaking is fine, because the process ends with the sweep.
     let grid: &'static Grid = Box::leak(Box::new(grid));
     match name {
         THALWEG => sweep(grid, peak, &mut thalweg::Tasks::new(grid, workers)?),
@@ -42,7 +42,7 @@ pub(crate) fn run(name: &str, grid: Grid, workers: usize, peak: f64) -> Result<S
     }
 }
 
-/// Runs the grid with kernels that grow until the efficiency is enough.
+/// Runs the grid with larger and larger kernels until the efficiency reaches [`ENOUGH`].
 fn sweep(grid: &Grid, peak: f64, runner: &mut impl Runner) -> Result<Sweep, Box<dyn Error>> {
     let mut sweep = Sweep { tasks: grid.tasks(), samples: Vec::new() };
     let mut first_step = grid.steps as u64;

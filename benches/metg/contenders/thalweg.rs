@@ -1,4 +1,4 @@
-//! Thalweg: a task for each cell of the grid, through the public API.
+//! Thalweg as a contender: one task per cell of the grid, submitted through the public API.
 //!
 //! Each cell is a data object. The submitting thread hosts one of the units while it waits.
 
@@ -10,7 +10,7 @@ use super::Runner;
 use crate::kernel::{Cell, body};
 use crate::patterns::Grid;
 
-/// Position of a task: its step in the grid, its step counted over all passes, its point.
+/// Position of a task: its step in the grid, its step counted over all passes, and its point.
 #[derive(Clone, Copy)]
 struct Place {
     step: usize,
@@ -71,7 +71,7 @@ impl Runner for Tasks {
 }
 
 impl Tasks {
-    /// Submits one task. A tuple of accesses has its length in its type, so every number of inputs is a separate
+    /// Submits one task. The length of an access tuple is part of its type, so each number of inputs needs a separate
     /// case.
     fn submit(&self, place: Place, iterations: u64) -> Result<(), Box<dyn Error>> {
         match self.grid.inputs(place.step, place.point).len() {

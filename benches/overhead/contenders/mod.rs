@@ -1,8 +1,8 @@
 //! The contenders of the overhead bench, one file each, and the problems that each offers.
 //!
-//! Those in Rust run in a child process of the bench ([`run`]), those in C are built by the harness. All follow one
-//! rule: data and runtime are set up first; the time runs from the first submission to the end of the wait; after a
-//! pass to warm up, the fastest of several passes counts.
+//! Contenders in Rust run in a child process of the bench ([`run`]); contenders in C are built by the harness. All
+//! follow the same protocol: data and runtime are set up first; the time runs from the first submission to the end of
+//! the wait; and the fastest of several passes counts, after a warm-up pass.
 
 mod rayon_scope;
 mod thalweg;
@@ -16,25 +16,25 @@ use crate::harness::build::{LIBGOMP, LIBOMP};
 use crate::harness::tracks_dependences;
 use crate::problems::Problem;
 
-/// The name of the runtime this bench is for.
+/// Name of the runtime that this bench measures against the others.
 pub(crate) const THALWEG: &str = "thalweg";
 /// The same runtime while it writes a trace.
 pub(crate) const TRACED: &str = "thalweg, traced";
-/// The name of the floor: a work-stealing pool without dependences.
+/// Name of the contender that sets the lower bound: a work-stealing pool without dependences.
 pub(crate) const RAYON: &str = "rayon";
 
-/// Answer of a contender's process, printed as JSON.
+/// Answer that a contender's process prints as JSON.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Answer {
     /// Number of tasks in a pass.
     pub(crate) tasks: usize,
-    /// Time of a pass per task; in `memory`, of the submission alone.
+    /// Time of a pass divided by its number of tasks; in `memory`, only the submission is timed.
     pub(crate) ns_per_task: f64,
     /// Growth of the resident memory per pending task; in `memory` only.
     pub(crate) bytes_per_task: Option<f64>,
 }
 
-/// Returns `Ok` if `contender` has a figure for `problem` on `workers` workers, else the reason why not.
+/// Returns `Ok` if `contender` can run `problem` on `workers` workers, and otherwise the reason why it cannot.
 pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Result<(), &'static str> {
     match (contender, problem) {
         (THALWEG, _) => Ok(()),
@@ -65,7 +65,7 @@ pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Resul
     }
 }
 
-/// Returns whether Thalweg's goals refer to `contender`: whether it orders tasks by their data.
+/// Returns whether Thalweg's goals refer to `contender`, which they do if the contender orders tasks by their data.
 pub(crate) fn is_rival(contender: &str, workers: usize) -> bool {
     ![THALWEG, TRACED, RAYON].contains(&contender) && tracks_dependences(contender, workers)
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(
     }
 }
 
-/// Measures passes: `pass` submits `tasks` tasks and waits for them.
+/// Measures the time per task over several calls of `pass`, each of which submits `tasks` tasks and waits for them.
 fn measure<E>(tasks: usize, passes: usize, mut pass: impl FnMut() -> Result<(), E>) -> Result<Answer, E> {
     pass()?;
     let mut least = Duration::MAX;
@@ -107,7 +107,7 @@ fn measure<E>(tasks: usize, passes: usize, mut pass: impl FnMut() -> Result<(), 
     Ok(answer(tasks, least, None))
 }
 
-/// Measures memory: `submit` submits `tasks` tasks that stay pending.
+/// Measures the memory per pending task. `submit` submits `tasks` tasks, which stay pending.
 fn measure_memory<E>(tasks: usize, submit: impl FnOnce() -> Result<(), E>) -> Result<Answer, E> {
     let before = resident_bytes();
     let start = Instant::now();
@@ -125,7 +125,7 @@ fn answer(tasks: usize, elapsed: Duration, growth: Option<u64>) -> Answer {
     }
 }
 
-/// Returns the bytes of this process in physical memory; `None` if the system has no `/proc/self/status`.
+/// Returns how many bytes of this process are in physical memory, or `None` if the system has no `/proc/self/status`.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -1,7 +1,7 @@
-//! Rayon's scope: the cost of spawning a task on a work-stealing pool that knows no dependences.
+//! Rayon's scope: the cost of spawning a task on a work-stealing pool without dependence tracking.
 //!
-//! It is the floor, not a rival: it offers only independent tasks, and `join` for tasks that split in two. Tasks
-//! are spawned from a worker, where Rayon is fastest.
+//! Rayon marks the lower bound and is not a rival: it offers only independent tasks, and `join` for tasks that split in
+//! two. Tasks are spawned from a worker thread, because Rayon is fastest there.
 
 use std::error::Error;
 use std::hint::black_box;

@@ -1,7 +1,7 @@
-//! Thalweg: every problem through the public API.
+//! Thalweg as a contender: every problem, submitted through the public API.
 //!
-//! The submitting thread hosts one of the units, so `workers` threads run in all, as with OpenMP; in `memory` it
-//! only submits. Data are created once, before the timed part.
+//! The submitting thread hosts one of the units, so `workers` threads run in all, as with OpenMP; in `memory` it only
+//! submits. All data objects are created once, before the timed part.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use crate::problems::{self, BLOCK_ELEMENTS, FLAT_INDEX, Problem, REGION_ELEMENTS
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Runs `problem` on `workers` CPU units of one core, and writes a trace to a file if one is given.
+/// Runs `problem` on `workers` CPU units of one core, and writes a trace if a file is given.
 pub(super) fn run(
     problem: Problem,
     tasks: usize,
@@ -27,8 +27,8 @@ pub(super) fn run(
         builder = builder.trace(trace);
     }
     let rt = match problem {
-        // A hosting submitter could itself run the gate, which never ends; and the window must not hold up the
-        // tasks after it.
+        // The submitter must not host a unit, because it could then run the gate itself, which never ends. The window
+        // must not block the submission of the tasks after the gate.
         Problem::Memory => builder.use_current_thread(false).max_pending_tasks(usize::MAX).build()?,
         _ => builder.use_current_thread(true).build()?,
     };
@@ -197,7 +197,7 @@ pub(super) fn run(
     }
 }
 
-/// Measures replays: a pass is one replay and a wait.
+/// Measures replays. A pass consists of one replay and a wait.
 fn replay(
     rt: &Runtime,
     tasks: usize,
@@ -216,7 +216,7 @@ fn scalars(rt: &Runtime, count: usize) -> Vec<Data<u64>> {
     (0..count).map(|_| rt.scalar(0)).collect()
 }
 
-/// Computes one term in a child and the other here, as Rayon's `join` does.
+/// Computes one term in a child task and the other in the current task, like Rayon's `join`.
 fn fibonacci(at: &Context, index: u32) -> Result<u64, RunError> {
     if index < 2 {
         return Ok(index.into());
@@ -226,7 +226,7 @@ fn fibonacci(at: &Context, index: u32) -> Result<u64, RunError> {
     Ok(left.get()? + right)
 }
 
-/// Computes the terms as Rayon's `join` does, without a task for each call.
+/// Computes both terms by fork-join calls, like Rayon's `join`, without a task per call.
 fn fork(at: &Context, index: u32) -> u64 {
     if index < 2 {
         return index.into();
@@ -235,7 +235,7 @@ fn fork(at: &Context, index: u32) -> u64 {
     left + right
 }
 
-/// Submits one pass over a square of tasks, and waits; `data` holds one data object for each, row by row.
+/// Submits one pass over a square of tasks and waits for it. `data` holds one data object per task, row by row.
 fn wavefront(rt: &Runtime, data: &[Data<u64>]) -> Outcome {
     let side = data.len().isqrt();
     for i in 0..side {
@@ -257,8 +257,8 @@ fn wavefront(rt: &Runtime, data: &[Data<u64>]) -> Outcome {
     Ok(rt.wait()?)
 }
 
-/// Submits a gate that never opens and `tasks` tasks after it, and leaves them pending: the runtime is forgotten,
-/// since dropping it would wait for them. The process ends with the answer.
+/// Submits a gate that never opens and `tasks` tasks after it, and leaves them pending. The runtime is leaked, because
+/// dropping it would wait for these tasks. The process ends after it has printed the answer.
 fn memory(rt: Runtime, tasks: usize) -> Result<Answer, Box<dyn Error>> {
     let gate = rt.scalar(0_u64);
     let answer = measure_memory(tasks, || -> Outcome {
@@ -272,7 +272,7 @@ fn memory(rt: Runtime, tasks: usize) -> Result<Answer, Box<dyn Error>> {
     Ok(answer)
 }
 
-/// The gate's body: it holds back the tasks after it until the process ends.
+/// Body of the gate, which blocks all tasks after the gate until the process ends.
 fn hold() {
     loop {
         std::thread::park();

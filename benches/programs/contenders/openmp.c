@@ -1,4 +1,4 @@
-// A tiled Cholesky factorization by OpenMP tasks, as a library; the bench provides the tiles' kernels.
+// A tiled Cholesky factorization with OpenMP tasks, built as a library. The bench provides the tile kernels.
 
 #include <omp.h>
 
@@ -8,8 +8,8 @@ typedef struct {
     void (*gemm)(const double *a, const double *b, double *c);
 } Kernels;
 
-// Factors a matrix whose tile (i, j), on or below the diagonal, is tiles[i * (i + 1) / 2 + j]. Returns the seconds. The
-// number of threads is OMP_NUM_THREADS.
+// Factors a matrix whose tile (i, j), on or below the diagonal, is tiles[i * (i + 1) / 2 + j]. Returns the elapsed time
+// in seconds. OMP_NUM_THREADS sets the number of threads.
 double factor(double *const *tiles, int n, const Kernels *kernels) {
 #define AT(i, j) tiles[(i) * ((i) + 1) / 2 + (j)]
     double start = omp_get_wtime();

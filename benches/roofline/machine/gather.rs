@@ -1,5 +1,5 @@
-//! Numbers gathered per second: from random places, through indices that are read in sequence, as in the product of
-//! a sparse matrix and a vector.
+//! Gather rate: how many numbers per second are read from random places through sequentially read indices, as in the
+//! product of a sparse matrix and a vector.
 
 use std::hint::black_box;
 
@@ -8,10 +8,11 @@ use crate::crew::Crew;
 
 /// Number of independent sums.
 const SUMS: usize = 8;
-/// Maximum number of indices: they are read from memory, too, four bytes each.
+/// Maximum number of indices, which also have to be read from memory at four bytes each.
 const MOST: usize = 1 << 23;
 
-/// Returns numbers per second of all threads together; each gathers from its own `bytes`, including the indices.
+/// Returns how many numbers per second all threads together gather. Each thread uses its own `bytes` bytes of memory,
+/// including the indices.
 pub(super) fn rate(crew: &Crew, bytes: usize, quick: bool) -> f64 {
     let len = (bytes / (size_of::<f64>() + size_of::<u32>())).max(64);
     let indices = len.min(MOST) / SUMS * SUMS;

@@ -1,4 +1,4 @@
-//! Arrays of numbers that begin at a cache line, in large pages if the system can provide them.
+//! Cache-line-aligned arrays of numbers, in large pages if the system provides them.
 
 /// Size of a cache line.
 const LINE: usize = 64;
@@ -14,13 +14,14 @@ pub(crate) struct Numbers<T> {
 }
 
 impl<T: Copy> Numbers<T> {
-    /// Allocates `len` numbers, all of one value.
+    /// Allocates `len` numbers that all have the value `value`.
     pub(crate) fn new(len: usize, value: T) -> Self {
         Self::apart(0, len, value)
     }
 
-    /// Allocates array `number` of several that are read together: they begin at different lines of their pages, as
-    /// the runtime's large arrays do, so that equal indices do not compete for the same set of a cache.
+    /// Allocates array `number` of several arrays that are read together. The arrays begin at different cache lines of
+    /// their pages, like the runtime's large arrays, so that elements with equal indices do not compete for the same
+    /// cache set.
     pub(crate) fn apart(number: usize, len: usize, value: T) -> Self {
         let (line, skipped) = (LINE / size_of::<T>(), 17 * number % (PAGE / LINE));
         let mut memory = Vec::with_capacity(len + (skipped + 1) * line);
@@ -48,7 +49,8 @@ fn in_large_pages<T>(memory: &Vec<T>) {
     let end = (memory.as_ptr().addr() + memory.capacity() * size_of::<T>()) / PAGE * PAGE;
     if end > begin {
         let address = memory.as_ptr().with_addr(begin).cast_mut().cast();
-        // SAFETY: these are whole pages of our own allocation; the advice does not change their contents.
+        // SAFETY: the range consists of whole pages inside our own allocation, and the advice does not change their
+        // contents.
         unsafe { libc::madvise(address, end - begin, libc::MADV_HUGEPAGE) };
     }
 }

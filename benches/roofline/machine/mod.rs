@@ -1,14 +1,14 @@
-//! The limits of the machine on a number of cores, measured in the same run: bandwidths, operations, gathered
-//! numbers.
+//! The machine's limits on a given number of cores, measured in the same run: bandwidths, operation rate and gather
+//! rate.
 //!
-//! All figures are of all cores together, each core on its own memory: bytes per second of the triad a = b + s·c of
-//! the benchmark STREAM, counted as STREAM does (24 bytes per element: reads caused by stores are not counted),
-//! from each level of the caches and from memory; fused multiply-adds of the widest vectors, two operations each;
-//! and numbers that are gathered one by one through a table of indices. A cache that cores share is measured at
+//! All figures are totals over all cores, with each core working on its own memory. They are: bytes per second of the
+//! triad a = b + s·c of the benchmark STREAM, from each cache level and from memory, counted as in STREAM (24 bytes per
+//! element: reads caused by stores are not counted); fused multiply-adds of the widest vectors, which count as two
+//! operations each; and numbers gathered one by one through an index table. A cache that cores share is measured at
 //! several sizes.
 //!
-//! Memory is in large pages, if the system provides them. Invariant: a figure is the best of several, since
-//! whatever else runs can only make it less.
+//! Memory is in large pages if the system provides them. Invariant: a figure is the best of several measurements,
+//! because anything else that runs on the machine can only lower it.
 
 #[path = "../../../examples/common/caches.rs"]
 pub(crate) mod caches;
@@ -21,41 +21,41 @@ use serde::Serialize;
 
 use crate::crew::Crew;
 
-/// Bytes that are streamed from memory, as a multiple of the largest cache.
+/// Size of the data that is streamed from memory, as a multiple of the largest cache.
 const BEYOND: usize = 4;
-/// Minimum of these bytes, also if no cache is known.
+/// Minimum size of the data that is streamed from memory, in bytes; also used if no cache is known.
 const LEAST_BEYOND: usize = 64 << 20;
 
 /// A level of the memory hierarchy.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Level {
-    /// L1, L2, L3 or memory.
+    /// Name of the level: L1, L2, L3 or memory.
     pub(crate) name: String,
-    /// Bytes that all cores together have there; `None`: without limit.
+    /// Total capacity for all cores in bytes; `None` if unlimited.
     pub(crate) bytes: Option<usize>,
-    /// Bytes per second of the triad.
+    /// Bandwidth of the triad in bytes per second.
     pub(crate) triad: f64,
-    /// Numbers gathered per second.
+    /// Gather rate in numbers per second.
     pub(crate) gathers: f64,
 }
 
-/// The limits of a number of cores.
+/// The limits of the machine with a given number of cores.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
-    /// Cores at work.
+    /// Number of cores in use.
     pub(crate) units: usize,
-    /// Numbers per vector.
+    /// How many numbers fit into a vector.
     pub(crate) lanes: usize,
     /// Operations per second; a fused multiply-add counts as two.
     pub(crate) peak: f64,
-    /// The same, with a vector stored for every two multiply-adds.
+    /// Like `peak`, but with a vector stored for every two multiply-adds.
     pub(crate) peak_storing: f64,
-    /// From the nearest level to the farthest, which is memory.
+    /// The levels, from the nearest cache to memory.
     pub(crate) levels: Vec<Level>,
 }
 
 impl Machine {
-    /// Measures the cores of a crew; `quick` only checks that it works.
+    /// Measures the limits of a crew's cores. With `quick`, it only checks that the measurement works.
     pub(crate) fn measure(crew: &Crew, quick: bool) -> Self {
         let units = crew.units();
         let caches = caches::data_caches();
@@ -68,7 +68,7 @@ impl Machine {
             let nearer = levels.last().and_then(|level: &Level| level.bytes);
             let rooms = if shared && !quick { steps(nearer, total) } else { vec![total] };
             for &room in &rooms {
-                // Half of the room is left for everything else. Cores divide a shared cache equally.
+                // Half of the capacity is left for everything else. Cores share a cache equally.
                 let own = if shared { room / units.min(cache.cores) } else { cache.bytes };
                 let each = if quick { own.min(1 << 20) } else { own } / 2;
                 let stores = [false, true].map(|past_caches| triad::rate(crew, each, past_caches, quick));
@@ -93,8 +93,9 @@ impl Machine {
         Self { units, lanes: multiply_add::lanes(), peak, peak_storing, levels }
     }
 
-    /// Returns the better of each figure of this and another measurement of the same cores. A nearer level is never
-    /// slower than a farther one, since a program can go through less memory in the way it goes through more.
+    /// Combines this and another measurement of the same cores by taking the better value of each figure. The result
+    /// never shows a nearer level as slower than a farther one, because any access pattern that works on much memory
+    /// also works on less.
     pub(crate) fn or(mut self, other: &Self) -> Self {
         self.peak = self.peak.max(other.peak);
         self.peak_storing = self.peak_storing.max(other.peak_storing);
@@ -110,7 +111,7 @@ impl Machine {
         self
     }
 
-    /// Returns the nearest level that has room for `bytes`.
+    /// Returns the nearest level whose capacity is at least `bytes`.
     pub(crate) fn level_of(&self, bytes: f64) -> &Level {
         let fits = |level: &&Level| level.bytes.is_none_or(|room| bytes <= room as f64);
         self.levels.iter().find(fits).expect("memory has no end")
@@ -118,9 +119,9 @@ impl Machine {
 }
 
 /// Returns the sizes at which a cache shared by cores is measured: four times the nearer level, then four times the
-/// previous size, up to all of it. How much of the cache a program gets is unknown: other programs, and other
-/// guests of a virtual machine, use it, too, so a figure at half of its size says nothing about a program that
-/// needs a tenth.
+/// previous size, and so on up to the whole cache. How much of the cache a program gets is unknown, because other
+/// programs and other guests on the same host use it as well. A figure at half of the cache's size therefore says
+/// nothing about a program that needs a tenth.
 fn steps(nearer: Option<usize>, total: usize) -> Vec<usize> {
     let first = nearer.map_or(total, |bytes| 4 * bytes);
     let mut rooms: Vec<usize> =

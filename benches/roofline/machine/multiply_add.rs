@@ -1,5 +1,6 @@
-//! Fused multiply-adds per second, in the widest vectors: sums in registers, more of them than a multiply-add takes
-//! cycles. Also the same with stores, for which some processors use the same pipes.
+//! Fused multiply-adds per second with the widest vectors. The sums are in registers, and there are more of them than a
+//! multiply-add takes cycles. A second variant also stores vectors, because some processors use the same pipes for
+//! stores.
 
 use std::hint::black_box;
 
@@ -7,15 +8,15 @@ use pulp::{Arch, Simd, WithSimd};
 
 use crate::crew::Crew;
 
-/// Number of independent sums. With two factors they fit into sixteen registers.
+/// Number of independent sums. Together with the two factors, they fit into sixteen registers.
 const SUMS: usize = 12;
 
-/// Returns the numbers per vector.
+/// Returns how many numbers fit into a vector.
 pub(super) fn lanes() -> usize {
     Arch::new().dispatch(Lanes)
 }
 
-/// Returns operations per second of all threads together; with `STORING`, a vector is stored for every two
+/// Returns the operations per second of all threads together. With `STORING`, a vector is stored for every two
 /// multiply-adds.
 pub(super) fn peak<const STORING: bool>(crew: &Crew, quick: bool) -> f64 {
     let (times, rounds) = if quick { (2, 10_000) } else { (9, 2_000_000) };
@@ -46,7 +47,7 @@ impl<const STORING: bool> WithSimd for MultiplyAdds<STORING> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f64 {
-        // The sums tend to 2: no number is ever too small or too large.
+        // The sums converge to 2, so no number ever overflows or becomes denormal.
         let (factor, summand) = (simd.splat_f64s(black_box(0.5)), simd.splat_f64s(black_box(1.0)));
         let mut sums = [simd.splat_f64s(black_box(0.0)); SUMS];
         for _ in 0..self.rounds {

@@ -8,11 +8,12 @@ use pulp::{Arch, Simd, WithSimd};
 use super::memory::Numbers;
 use crate::crew::Crew;
 
-/// Bytes counted per element: two numbers are read, one is written.
+/// Bytes counted per element, for two numbers read and one written.
 const BYTES: usize = 3 * size_of::<f64>();
 
-/// Returns bytes per second of all threads together, each on three arrays of `bytes` in total. With `past_caches`,
-/// it uses streaming stores, which do not bring the written lines into the cache, if the processor has them.
+/// Returns the bandwidth of all threads together in bytes per second. Each thread uses three arrays with a total size
+/// of `bytes`. With `past_caches`, it uses streaming stores if the processor has them; these do not bring the written
+/// lines into the cache.
 pub(super) fn rate(crew: &Crew, bytes: usize, past_caches: bool, quick: bool) -> f64 {
     let len = (bytes / BYTES).max(64);
     let at_once = if quick { 1 << 16 } else { 1 << 26 };
@@ -61,11 +62,11 @@ fn stream(a: &mut [f64], b: &[f64], c: &[f64]) {
     assert!(a.as_ptr().addr().is_multiple_of(16), "streaming stores are of sixteen bytes");
     let (pairs, _) = a.as_chunks_mut::<2>();
     for ((a, b), c) in pairs.iter_mut().zip(b.as_chunks::<2>().0).zip(c.as_chunks::<2>().0) {
-        // SAFETY: SSE2 is part of x86-64; `a` is two numbers that are ours to write, at a multiple of sixteen
-        // bytes, since the first pair is.
+        // SAFETY: SSE2 is part of x86-64. `a` is an exclusive borrow of two numbers. Its address is a multiple of
+        // sixteen bytes, because that of the first pair is and every pair has sixteen bytes.
         unsafe { _mm_stream_pd(a.as_mut_ptr(), _mm_set_pd(b[1] + 3.0 * c[1], b[0] + 3.0 * c[0])) }
     }
-    // SAFETY: SSE is part of x86-64. Any later read of `a`, on any core, sees the stores.
+    // SAFETY: SSE is part of x86-64. After the fence, any later read of `a`, on any core, sees the stores.
     unsafe { _mm_sfence() }
 }
 

@@ -1,13 +1,13 @@
-//! BT's stages: operations and least bytes.
+//! Operations and minimum traffic of BT's stages.
 //!
-//! All arrays hold five numbers per point, 40 bytes. Interior points are those that are solved for.
+//! All arrays hold five numbers per point, 40 bytes. Interior points are the points that are solved for.
 
 use npb::mz::Shape;
 
 use super::Work;
 use super::mz::{FIELD, add, exchange, interior, points, residual};
 
-/// A sweep, in any direction, per interior point:
+/// Work of a sweep in any direction, per interior point:
 ///
 /// | operations | for |
 /// | --- | --- |
@@ -18,11 +18,12 @@ use super::mz::{FIELD, add, exchange, interior, points, residual};
 /// | 36 + 45 | the same, and the solution, for the right-hand side |
 /// | 50 | back substitution: a dense block times the solution |
 ///
-/// The state and the right-hand side are read, and the right-hand side is written.
+/// A sweep reads the state and the right-hand side, and writes the right-hand side.
 const SWEEP: Work = Work::new(656.0, 3.0 * FIELD);
 
-/// A whole step, including the exchange, whose bytes are few: the stages' operations; state and forcing are read,
-/// and the state is written. Intermediate results are as large as a zone, and can stay in the cache.
+/// Returns the work of a whole step, including the exchange, whose traffic is small. The operations are those of all
+/// stages. State and forcing are read, and the state is written. Intermediate results are no larger than a zone, so
+/// they can stay in the cache.
 fn step(shape: Shape) -> Work {
     let operations: f64 = ["residual", "x sweep", "y sweep", "z sweep", "add"]
         .into_iter()
@@ -31,7 +32,7 @@ fn step(shape: Shape) -> Work {
     Work::new(operations, FIELD * (points(shape) + 2.0 * interior(shape)))
 }
 
-/// Returns the work of a stage on a zone.
+/// Returns the work of a stage on one zone.
 pub(super) fn work(stage: &str, shape: Shape) -> Work {
     match stage {
         "exchange" => exchange(shape),

@@ -1,6 +1,6 @@
-//! CG's stages: operations, least bytes, and their measurement. The matrix is stored as the program does by
-//! default: as rows, as slices, or as one triangle of a large one, where each block of rows has a share of the
-//! product. There is one block for each unit, which is the program's default as well.
+//! Operations, minimum traffic and measurement of CG's stages. The matrix is stored in the program's default form: as
+//! rows, as slices, or, if it is large, as one triangle, where each block of rows has a share of the product. As in the
+//! program's default, there is one block per unit.
 
 use std::error::Error;
 use std::ops::Range;
@@ -19,12 +19,12 @@ use crate::crew::Crew;
 /// Iterations of conjugate gradients in a step of the power iteration.
 const ITERATIONS: usize = 25;
 
-/// Sizes that determine the stages' work.
+/// Sizes that determine the work of the stages.
 struct Sizes {
     rows: f64,
     entries: f64,
     storage: Storage,
-    /// Numbers in the product: as many as rows, or as many as all shares have.
+    /// Number of elements in the product: the number of rows, or the total length of all shares.
     product: f64,
 }
 
@@ -39,8 +39,8 @@ impl Sizes {
         Work { operations: 2.0 * entries + 2.0 * rows, bytes, gathers }
     }
 
-    /// A value and its column for each entry, and where each row's entries are; or half of the off-diagonal
-    /// entries, and the diagonal.
+    /// Returns the size of the stored matrix: a value and a column for each entry, and the start of each row. A
+    /// triangle has only half of the off-diagonal entries, and the diagonal.
     fn matrix_bytes(&self) -> f64 {
         match self.storage {
             Storage::Rows => 12.0 * self.entries + 4.0 * self.rows,
@@ -54,12 +54,12 @@ impl Sizes {
         Work::new(4.0, 16.0) * self.rows + Work::new(0.0, 8.0) * self.product + self.adding_up()
     }
 
-    /// Additions for the numbers of the product that have several shares.
+    /// Returns the number of additions for elements of the product that have several shares.
     fn adding_up(&self) -> Work {
         Work::new(1.0, 0.0) * (self.product - self.rows)
     }
 
-    /// The norms take a product, with three sums for each row. Shares are read again.
+    /// The norms need a product and three sums for each row. Shares are read again.
     fn norms(&self) -> Work {
         let read = if self.storage == Storage::Symmetric { self.product } else { 0.0 };
         self.product() + Work::new(5.0, 8.0) * self.rows + Work::new(0.0, 8.0) * read + self.adding_up()
@@ -89,7 +89,7 @@ const BEGIN: Work = Work::new(2.0, 32.0);
 /// x = z / ‖z‖: a product; z is read, x is written.
 const NORMALISE: Work = Work::new(1.0, 16.0);
 
-/// Measures the stages, and whole steps of the power iteration.
+/// Measures the stages and whole steps of the power iteration.
 pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<Measured>, Box<dyn Error>> {
     let problem = class.cg().problem();
     let matrix = Matrix::generate(&problem);
@@ -118,26 +118,26 @@ pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<M
     Ok(passes.into_iter().map(measured).collect())
 }
 
-/// The program's kernels in a plain loop, with a thread for each unit's blocks of rows.
+/// The program's kernels in a plain loop, with one thread for the row blocks of each unit.
 struct Plain {
     matrix: Stored,
     blocks: Vec<Range<usize>>,
-    /// The rows for which each block has a part of the product.
+    /// The rows that each block's share of the product covers.
     shares: Vec<Range<usize>>,
     x: Vec<f64>,
     z: Vec<f64>,
     r: Vec<f64>,
     p: Vec<f64>,
-    /// The product, or its shares one after the other.
+    /// The product, or its shares stored one after the other.
     q: Vec<f64>,
-    /// The p of the next iteration.
+    /// The vector p of the next iteration.
     next: Vec<f64>,
 }
 
 enum Stored {
     Rows(Matrix),
     Sliced(Sliced, Vec<Part>),
-    /// With the rows of each block; its share ends with the last of them.
+    /// A triangle, with the rows of each block. A block's share ends with its last row.
     Symmetric(Symmetric, Vec<(Range<usize>, Part)>),
 }
 
@@ -180,7 +180,7 @@ impl Plain {
         }
     }
 
-    /// Returns the seconds of each stage, and of whole steps.
+    /// Returns the times of each stage and of whole steps, in seconds.
     fn passes(&mut self, effort: Effort) -> Vec<(&'static str, Vec<f64>)> {
         let first = timed(|| self.step());
         let mut seconds =
@@ -191,7 +191,7 @@ impl Plain {
         for _ in 0..effort.times(effort.passes, first / ITERATIONS as f64) {
             let mut p_dot_q = 0.0;
             seconds[0].1.push(timed(|| p_dot_q = self.multiply()));
-            // The factors leave the vectors unchanged, however often.
+            // With these factors, the vectors stay unchanged however often the stages run.
             seconds[1].1.push(timed(|| p_dot_q = self.update_residual(0.0 * p_dot_q)));
             seconds[2].1.push(timed(|| self.advance(0.0, 0.5)));
         }
@@ -279,17 +279,17 @@ impl Plain {
     }
 }
 
-/// Splits numbers into consecutive parts that are as long as these ranges.
+/// Splits `numbers` into consecutive parts with the lengths of `ranges`.
 fn split<'a>(mut numbers: &'a mut [f64], ranges: &[Range<usize>]) -> Vec<&'a mut [f64]> {
     ranges.iter().map(|range| numbers.split_off_mut(..range.len()).expect("as long as all of them")).collect()
 }
 
-/// Does the same as [`split`], to read.
+/// Like [`split`], for shared slices.
 fn cut<'a>(mut numbers: &'a [f64], ranges: &[Range<usize>]) -> Vec<&'a [f64]> {
     ranges.iter().map(|range| numbers.split_off(..range.len()).expect("as long as all of them")).collect()
 }
 
-/// Returns the parts of a product's shares, given the rows of each, that belong to `rows`.
+/// Returns the parts of a product's shares that belong to `rows`, given the rows that each share covers.
 fn within<'a>(
     product: &[&'a [f64]],
     shares: &[Range<usize>],

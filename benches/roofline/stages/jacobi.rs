@@ -1,4 +1,4 @@
-//! Jacobi's sweep, alone and sixteen at once: operations, least bytes, and their measurement.
+//! Operations, minimum traffic and measurement of Jacobi's sweep, for single sweeps and for sixteen sweeps at once.
 
 use std::error::Error;
 use std::mem;
@@ -22,15 +22,16 @@ mod sweep;
 use reach::Reach;
 use sweep::{before, relax, relax_often};
 
-/// Bands of rows per unit: one to work on, and others that wait for different neighbours.
+/// Number of row bands per unit: one to work on, and others that wait for different neighbours.
 const BANDS: usize = 4;
 
-/// A sweep at a point: three additions and a product; one number is read, one is written. The neighbours' rows are
-/// read while they are in a cache. Several sweeps at once count that many times, although the numbers are read and
-/// written only once: so they can exceed the bound of memory, which is their purpose.
+/// Work of a sweep per point: three additions and a product, one number read and one written. The rows of the
+/// neighbours are in a cache when they are read. If several sweeps are done at once, the work is counted for each of
+/// them although the numbers are read and written only once. Such passes can therefore exceed the memory bound, which
+/// is their purpose.
 const SWEEP: Work = Work::new(4.0, 16.0);
 
-/// Number of sweeps at once: three rows of each, of a thousand columns, fit into a cache of half a megabyte.
+/// Number of sweeps at once. Three rows of a thousand columns for each sweep fit into a half-megabyte cache.
 const AT_ONCE: usize = 16;
 const COLUMNS: usize = 1024;
 
@@ -42,7 +43,7 @@ pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<M
         .collect()
 }
 
-/// Measures passes of `sweeps` sweeps at once.
+/// Measures passes that do `sweeps` sweeps at once.
 fn measure_pass(
     crew: &Crew,
     class: Class,
@@ -72,10 +73,10 @@ fn measure_pass(
     })
 }
 
-/// Why numbers have this shape.
+/// Reason why the array can be viewed as a square.
 const SQUARE: &str = "there are as many numbers as the square has points";
 
-/// Sweeps over a square of `side` points by blocks of `rows` and `columns`.
+/// A pass over a square of `side` × `side` points in blocks of `rows` × `columns` points.
 #[derive(Clone, Copy)]
 struct Pass {
     side: usize,
@@ -90,17 +91,17 @@ impl Pass {
         u.block((1..=self.side, 1..=self.side)).tiles([self.rows, self.columns])
     }
 
-    /// Returns how many cells of its halo a block has above and to the left.
+    /// Returns how many halo cells a block has above it and to its left.
     fn before(self, [row, column]: [usize; 2]) -> [usize; 2] {
         [before(row, self.rows, self.sweeps), before(column, self.columns, self.sweeps)]
     }
 
-    /// Returns the bytes of both arrays.
+    /// Returns the total size of both arrays in bytes.
     fn resident(self) -> usize {
         2 * (self.side + 2).pow(2) * size_of::<f64>()
     }
 
-    /// Does all of its sweeps over the block of `new` whose halo is all of `old`.
+    /// Does all sweeps of the pass over the block `new`; `old` is this block together with its halo.
     fn relax(self, block: [usize; 2], old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>) {
         match self.sweeps {
             1 => relax(old, new, Reach::of(self.resident())),
@@ -109,8 +110,8 @@ impl Pass {
     }
 }
 
-/// The same functions in a plain loop, with a thread for each unit's blocks. The arrays are placed like the
-/// runtime's.
+/// The same functions in a plain loop, with one thread for the blocks of each unit. The arrays are placed in memory
+/// like those of the runtime.
 struct Plain {
     old: Numbers<f64>,
     new: Numbers<f64>,
@@ -118,7 +119,7 @@ struct Plain {
 }
 
 impl Plain {
-    /// Both are 0 inside, and 1 on the boundary.
+    /// Creates both arrays, with 0 inside and 1 on the boundary.
     fn new(pass: Pass) -> Self {
         let start = |number| {
             let mut all = Numbers::apart(number, (pass.side + 2).pow(2), 1.0);
@@ -148,12 +149,12 @@ impl Plain {
     }
 }
 
-/// Returns an array with its boundary.
+/// Returns a view of an array including its boundary.
 fn array_mut(numbers: &mut Numbers<f64>, side: usize) -> ArrayViewMut2<'_, f64> {
     ArrayViewMut2::from_shape([side + 2; 2], numbers.slice_mut()).expect(SQUARE)
 }
 
-/// Measures passes in a plain loop and as tasks, interleaved, in time per pass.
+/// Measures the time per pass in a plain loop and as tasks, interleaved.
 fn shares(crew: &Crew, pass: Pass, plain: &mut Plain, effort: Effort) -> Result<Shares, Box<dyn Error>> {
     let units = crew.units();
     let rt = runtime(crew)?;

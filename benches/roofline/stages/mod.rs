@@ -1,10 +1,11 @@
-//! The stages: the least work of each, and the time that it takes.
+//! Stages of the programs: the minimum work of each stage and its measured time.
 //!
-//! Operations are those that a stage must do at the points where it must do them. They are counted by hand from its
-//! formulas, a fused multiply-add as two, division and square root as one. Bytes are the least that any program
-//! would have to move for the stage once: every number that the stage needs from outside is read once, every number
-//! that it leaves is written once, and nothing is read before it is written. So a stage that moves more, or does
-//! more than its formulas, misses its bound.
+//! The operation count includes only operations that a stage cannot avoid, at the points where it cannot avoid them.
+//! Operations are counted by hand from the stage's formulas; a fused multiply-add counts as two, a division or square
+//! root as one. The byte count is the minimum traffic of any program for one execution of the stage: every number that
+//! the stage needs from outside is read once, every number that it leaves behind is written once, and no memory is read
+//! merely because it is about to be written. A stage that moves more data or does more operations than its formulas
+//! require therefore falls short of its bound.
 
 pub(crate) mod bt;
 pub(crate) mod cg;
@@ -25,19 +26,19 @@ use thalweg::error::BuildError;
 use crate::crew::Crew;
 use crate::statistics::median;
 
-/// Work of a stage in a pass over all of a problem.
+/// Work of a stage in one pass over the whole problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Work {
     /// Floating-point operations.
     pub(crate) operations: f64,
-    /// Bytes that must be read or written.
+    /// Minimum traffic: bytes that must be read or written.
     pub(crate) bytes: f64,
-    /// Numbers that are gathered through indices.
+    /// How many numbers are gathered through indices.
     pub(crate) gathers: f64,
 }
 
 impl Work {
-    /// Returns work of these operations and bytes.
+    /// Returns work without gathers.
     pub(crate) const fn new(operations: f64, bytes: f64) -> Self {
         Self { operations, bytes, gathers: 0.0 }
     }
@@ -69,41 +70,42 @@ impl Sum for Work {
     }
 }
 
-/// A stage of a program, measured.
+/// A measured stage of a program.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Measured {
     pub(crate) program: &'static str,
-    /// The problem's class, by its letter.
+    /// The letter of the problem class.
     pub(crate) class: char,
     pub(crate) units: usize,
     pub(crate) stage: &'static str,
     /// Work of a pass over the whole problem.
     pub(crate) work: Work,
-    /// Bytes that the program goes through from one such pass to the next.
+    /// Size of the data that the program touches between two such passes, in bytes.
     pub(crate) resident: f64,
-    /// Bytes that numbers are gathered from.
+    /// Size of the array that numbers are gathered from, in bytes.
     pub(crate) gathered: f64,
-    /// Seconds of each pass over the whole problem by this stage alone: every stage goes through all of it before
-    /// the next begins.
+    /// Time in seconds of each pass of this stage alone. Every stage passes over the whole problem before the next
+    /// stage begins.
     #[serde(skip)]
     pub(crate) passes: Vec<f64>,
-    /// Seconds of the stage in a step, summed over the units: in a plain loop, and as tasks.
+    /// Time that the stage takes in a step, in unit seconds: in a plain loop and as tasks. `None` if it was not
+    /// measured.
     pub(crate) shares: Option<Shares>,
 }
 
 impl Measured {
-    /// Returns the time of the fastest pass.
+    /// Returns the time of the fastest pass in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         self.passes.iter().copied().fold(f64::INFINITY, f64::min)
     }
 }
 
-/// Unit seconds per step, without and with the runtime: medians over interleaved repetitions.
+/// Unit seconds per step with and without the runtime, as medians over interleaved repetitions.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Shares {
     pub(crate) plain: f64,
     pub(crate) tasks: Timed,
-    /// The same tasks, recorded once and replayed in each step.
+    /// The same tasks, but recorded once and replayed in each step; `None` if they were not measured.
     pub(crate) replayed: Option<Timed>,
 }
 
@@ -111,12 +113,12 @@ pub(crate) struct Shares {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Timed {
     pub(crate) seconds: f64,
-    /// The runtime's fraction of them: the median over the repetitions.
+    /// The fraction of this time that the runtime takes: the median over the repetitions.
     pub(crate) runtime: f64,
 }
 
 impl Shares {
-    /// Returns the shares of repetitions, each in a plain loop and as tasks.
+    /// Computes the shares from repetitions that were each measured in a plain loop and as tasks.
     pub(crate) fn of(repetitions: &[(f64, f64)]) -> Self {
         Self {
             plain: middle(repetitions.iter().map(|(plain, _)| *plain)),
@@ -125,7 +127,7 @@ impl Shares {
         }
     }
 
-    /// Returns the shares of repetitions, each in a plain loop, as tasks, and as tasks that are replayed.
+    /// Computes the shares from repetitions that were each measured in a plain loop, as tasks, and as replayed tasks.
     pub(crate) fn with_replays(repetitions: &[[f64; 3]]) -> Self {
         let beside = |kind: usize| repetitions.iter().map(|times| (times[0], times[kind])).collect::<Vec<_>>();
         Self { replayed: Some(Timed::of(&beside(2))), ..Self::of(&beside(1)) }
@@ -141,35 +143,36 @@ impl Timed {
     }
 }
 
-/// Returns the median, NaN if there are no values.
+/// Returns the median, or NaN if there are no values.
 fn middle(values: impl Iterator<Item = f64>) -> f64 {
     median(&values.collect::<Vec<_>>()).unwrap_or(f64::NAN)
 }
 
-/// How much is measured.
+/// Amount of measurement.
 ///
-/// Disturbances on a machine come and go within seconds, so a repetition is several short turns instead of a long
-/// one.
+/// Disturbances on a machine come and go within seconds, so a repetition consists of several short turns instead of one
+/// long turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     /// Minimum number of passes of each stage.
     pub(crate) passes: usize,
-    /// Interleaved repetitions of a plain loop and of tasks.
+    /// Number of interleaved repetitions of a plain loop and of tasks.
     pub(crate) repetitions: usize,
-    /// Minimum seconds of all passes of a program, and of each repetition.
+    /// Minimum duration, in seconds, of all passes of a program together and of each repetition.
     pub(crate) seconds: f64,
 }
 
 impl Effort {
-    /// Returns the number of passes, or of steps, if one takes `seconds`.
+    /// Returns the number of passes (or steps), given that one takes `seconds`; at least `least`.
     pub(crate) fn times(&self, least: usize, seconds: f64) -> usize {
         ((self.seconds / seconds) as usize).clamp(least, 2000)
     }
 
-    /// Returns the number of turns, each with a plain loop, and the number of steps in each, if a step takes
-    /// `seconds`.
+    /// Returns the number of turns, each of which includes a plain loop, and the number of steps per turn, given that a
+    /// step takes `seconds`.
     pub(crate) fn turns(&self, seconds: f64) -> (usize, usize) {
-        /// With fewer steps in a turn, its beginning and its end would matter.
+        /// Number of steps that a turn should have at least. With fewer steps, the beginning and the end of a turn
+        /// would distort the result.
         const LEAST: usize = 20;
         const MOST_TURNS: usize = 5;
         let steps = self.times(1, seconds);
@@ -178,13 +181,13 @@ impl Effort {
     }
 }
 
-/// Builds a runtime with a one-core unit for each of the crew's threads, and otherwise as users have it.
+/// Builds a runtime with a one-core unit for each thread of the crew and otherwise default settings.
 fn runtime(crew: &Crew) -> Result<Runtime, BuildError> {
     let units = crew.units();
     Runtime::builder().compute_units(format!("{units}:CPU:1")).use_current_thread(true).build()
 }
 
-/// Returns the seconds until `steps` steps of tasks have ended; `submit` submits one step.
+/// Returns the time in seconds until `steps` steps of tasks have ended. `submit` submits one step.
 fn timed_tasks(
     rt: &Runtime,
     steps: usize,
@@ -196,7 +199,7 @@ fn timed_tasks(
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Returns the seconds that `work` takes.
+/// Runs `work` and returns the elapsed time in seconds.
 fn timed(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();

@@ -1,4 +1,4 @@
-//! Common parts of BT, SP and LU: the stages that are the same in all, and their measurement.
+//! Common parts of BT, SP and LU: the stages that are identical in all three, and the measurement of all stages.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use super::{Effort, Measured, Shares, Work, bt, lu, runtime, sp, timed, timed_ta
 use crate::class::Class;
 use crate::crew::Crew;
 
-/// Bytes of an array per point: five numbers.
+/// Bytes per point in each array, which holds five numbers per point.
 pub(super) const FIELD: f64 = 40.0;
 
 /// Returns the number of points of a zone.
@@ -23,7 +23,7 @@ pub(super) fn interior(Shape { nx, ny, nz }: Shape) -> f64 {
     ((nx - 2) * (ny - 2) * (nz - 2)) as f64
 }
 
-/// The spatial operator. A point's fluxes are computed once for all sums that they belong to.
+/// Returns the work of the spatial operator. The fluxes at a point are computed once for all sums that use them.
 ///
 /// | operations | at | for |
 /// | --- | --- | --- |
@@ -35,24 +35,25 @@ pub(super) fn interior(Shape { nx, ny, nz }: Shape) -> f64 {
 /// | 25 | interior points | adding up six neighbours' parts |
 /// | 10 | interior points | the forcing, and the factor |
 ///
-/// The state is read everywhere, the forcing inside; the result is written inside.
+/// The state is read at all points, the forcing at interior points; the result is written at interior points.
 pub(super) fn residual(shape: Shape) -> Work {
     let operations = 28.0 + 3.0 * (10.0 + 2.0 * 12.0) + 20.0 + 25.0 + 25.0 + 10.0;
     let bytes = FIELD * (points(shape) + 2.0 * interior(shape));
     Work::new(16.0 * points(shape) + operations * interior(shape), bytes)
 }
 
-/// u ← u + r inside: one addition for each of five numbers; both are read, one is written.
+/// Returns the work of u ← u + r at interior points: one addition for each of five numbers; u and r are read, u is
+/// written.
 pub(super) fn add(shape: Shape) -> Work {
     Work::new(5.0, 3.0 * FIELD) * interior(shape)
 }
 
-/// Four faces without their edges, each read from a neighbour and written.
+/// Returns the work of the exchange: four faces without their edges, each read from a neighbour and written.
 pub(super) fn exchange(Shape { nx, ny, nz }: Shape) -> Work {
     Work::new(0.0, 2.0 * FIELD * (2 * (nx - 2 + ny - 2) * (nz - 2)) as f64)
 }
 
-/// Returns the work of a stage in all zones.
+/// Returns the total work of a stage in all zones.
 fn work(benchmark: Benchmark, stage: &str, zones: &Zones) -> Work {
     let of_zone = |shape| match benchmark {
         Benchmark::Bt => bt::work(stage, shape),
@@ -62,7 +63,7 @@ fn work(benchmark: Benchmark, stage: &str, zones: &Zones) -> Work {
     zones.zones().iter().map(|zone| of_zone(zone.shape())).sum()
 }
 
-/// Measures all stages of a benchmark, and whole steps.
+/// Measures all stages of a benchmark and whole steps.
 pub(crate) fn measure(
     crew: &Crew,
     benchmark: Benchmark,
@@ -99,7 +100,7 @@ pub(crate) fn measure(
     Ok(passes.into_iter().map(measured).collect())
 }
 
-/// Returns the seconds of passes of each stage through all zones, and of whole steps.
+/// Returns the times, in seconds, of the passes of each stage over all zones and of whole steps.
 fn passes(benchmark: Benchmark, mut zones: PlainLoop<'_>, effort: Effort) -> Vec<(&'static str, Vec<f64>)> {
     let stages = plain_stages(benchmark, Fuse::Stages);
     let mut seconds = vec![("exchange", Vec::new())];
@@ -118,7 +119,7 @@ fn passes(benchmark: Benchmark, mut zones: PlainLoop<'_>, effort: Effort) -> Vec
     seconds
 }
 
-/// Unit seconds per step, of stages and in total.
+/// Unit seconds per step, for each stage and in total.
 struct OfStep {
     stages: Vec<(&'static str, Shares)>,
     total: Option<Shares>,

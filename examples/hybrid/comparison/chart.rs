@@ -1,4 +1,4 @@
-//! Chart of the comparison: times on the left, energies on the right, a group of bars for each size.
+//! Chart of the comparison, with times on the left, energies on the right, and a group of bars for each size.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn panel(
     let mut sizes: Vec<usize> = rows.iter().map(|row| row.size).collect();
     sizes.dedup();
     let kinds: Vec<&str> = rows.iter().filter(|row| row.size == sizes[0]).map(|row| row.who).collect();
-    // Each size is two wide, so that its middle is at a whole number, where the ticks are.
+    // Each group is two units wide, so that its middle is at an integer, where the ticks are.
     let bar = 2.0 / (kinds.len() as f64 + 2.0);
     let highest = rows.iter().filter_map(value).fold(0.0, f64::max).max(1e-12);
     let mut chart = ChartBuilder::on(area)

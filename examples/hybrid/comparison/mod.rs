@@ -1,6 +1,6 @@
-//! Shared parts of the programs that divide their work between CPU and devices: steps that a scheduler learns from,
-//! the power of units, and the comparison of the CPU alone, devices alone and both, best in time and best in energy
-//! (Farrelly et al. 2024, figures 12 and 13).
+//! Shared parts of the programs that divide their work between the CPU and devices: steps from which a scheduler
+//! learns, the power of units, and the comparison of the CPU alone, the devices alone, and both together with the best
+//! time and with the best energy (Farrelly et al. 2024, figures 12 and 13).
 
 mod chart;
 mod split;
@@ -22,16 +22,16 @@ use split::Split;
 /// Flags of these programs, in addition to the common ones.
 #[derive(Args)]
 pub(crate) struct Hybrid {
-    /// Blocks of rows that the work is divided into; each is an index of an iteration space
+    /// Number of row blocks into which the work is divided; each block is an index of an iteration space
     #[arg(long, value_name = "N", default_value = "16", value_parser = integer(1..=65_536))]
     pub(crate) blocks: usize,
-    /// Number of times the work is done; the scheduler learns from each time for the next
+    /// Number of times that the work is repeated; the scheduler learns from every repetition
     #[arg(long, value_name = "N", default_value = "4", value_parser = integer(1..=1_000_000))]
     pub(crate) steps: usize,
     /// Power of a core or device in watts, idle and busy: CPU=0.5:4,EMU=20:150
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = power)]
     power: Vec<(UnitKind, Power)>,
-    /// Compare the CPU alone, devices alone and both, by time and by energy
+    /// Compare the CPU alone, the devices alone and both together, by time and by energy
     #[arg(long)]
     compare: bool,
     /// Write the comparison to this folder, as CSV and as a chart
@@ -62,14 +62,14 @@ fn power(text: &str) -> std::result::Result<(UnitKind, Power), String> {
 
 /// Runs all steps of a program of the given size on a runtime, and verifies the result.
 pub(crate) type Program<'a> = &'a dyn Fn(&Runtime, usize) -> Result<Done>;
-/// Does the same without a runtime, given the size, the number of cores and the number of steps.
+/// Runs the program without a runtime, given the size, the number of cores and the number of steps.
 pub(crate) type Alone<'a> = &'a dyn Fn(usize, usize, usize) -> Result<Done>;
 
 /// A run of all steps.
 pub(crate) struct Done {
     /// Time of each step.
     pub(crate) steps: Vec<Duration>,
-    /// Dynamic energy of each step in joules, if it is known.
+    /// Dynamic energy of each step in joules; `None` if it is unknown.
     pub(crate) joules: Vec<Option<f64>>,
     pub(crate) verified: Option<bool>,
 }
@@ -98,8 +98,8 @@ pub(crate) fn each_step_alone(steps: usize, mut step: impl FnMut(usize)) -> Done
 }
 
 impl Done {
-    /// Returns time and energy of the step with the median time of the second half: by then the scheduler has
-    /// learned all it can.
+    /// Returns the time and the energy of the step with the median time among the second half of the steps, when the
+    /// scheduler has learned all it can.
     fn typical(&self) -> (f64, Option<f64>) {
         let mut late: Vec<usize> = (self.steps.len() / 2..self.steps.len()).collect();
         late.sort_by_key(|step| self.steps[*step]);
@@ -115,7 +115,7 @@ impl Done {
     }
 }
 
-/// Returns the energy used so far by all units; `None` unless the power or a meter of every unit is known.
+/// Returns the energy that all units have used so far, or `None` unless the power or a meter is known for every unit.
 fn dynamic_joules(rt: &Runtime) -> Option<f64> {
     let energy = rt.statistics().energy;
     let all = rt.machine().units().iter().all(|unit| energy.iter().any(|known| known.units.contains(&unit.id)));
@@ -134,7 +134,7 @@ pub(crate) struct Row {
 }
 
 impl Hybrid {
-    /// Runs the program, or compares.
+    /// Runs the program or the comparison, as the flags request.
     pub(crate) fn run(&self, name: &str, size: usize, program: Program<'_>, alone: Alone<'_>) -> ExitCode {
         if self.compare {
             return self.compare(name, size, program).unwrap_or_else(refuse);
@@ -238,8 +238,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// Splits a configuration. The CPU alone also gets the cores that otherwise host devices: as further units or,
-    /// if there is only one CPU unit, as part of it.
+    /// Splits a configuration. The configuration with the CPU alone also gets the cores that otherwise host devices,
+    /// either as additional units or, if there is only one CPU unit, as part of this unit.
     fn of(config: &UnitConfig) -> Result<Self> {
         let (devices, cpus): (Vec<UnitTerm>, Vec<UnitTerm>) =
             config.terms().iter().partition(|term| term.kind.is_device());

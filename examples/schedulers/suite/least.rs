@@ -1,8 +1,8 @@
-//! Lower bound of the time of a program of the suite, on any machine file, under any scheduler.
+//! Lower bound on the time of a program in the suite, for any machine file and any scheduler.
 //!
-//! For a graph, it is the larger of two: the longest path, with each task where it is fastest; and the time in
-//! which all units together can do all the work, if tasks could be divided and each kind of unit got the tasks that
-//! gain most from it. Copies are not counted. A benchmark's zones have the bound of `bound.rs`.
+//! For a graph, the bound is the larger of two times: the longest path, with each task on the unit where it is fastest;
+//! and the time that all units together need for all the work if tasks could be divided and each kind of unit got the
+//! tasks that gain most from it. Copies are not counted. A benchmark's zones have the bound of `bound.rs`.
 
 use crate::bound::Machine;
 
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn gpus_get_the_work_that_gains_most_until_both_kinds_end_together() {
-        // 12 tasks that a GPU does ten times as fast, and 12 that it does not.
+        // There are 12 tasks that run ten times as fast on a GPU, and 12 that do not gain from it.
         let tasks = vec![([10.0, 1.0], 12.0), ([10.0, 10.0], 12.0)];
         assert!((area_ns(tasks.clone(), 2.0, 1.0) - 44.0).abs() < 1e-9, "12 and 32 on the GPU, 88 on two cores");
         assert!((area_ns(tasks, 1e9, 1.0)) < 1e-3, "cores for all");

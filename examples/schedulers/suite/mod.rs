@@ -1,8 +1,8 @@
 //! The suite: programs of several kinds on several machines under every scheduler, compared by their time over a
 //! lower bound.
 //!
-//! Programs in time steps run until their map has settled, and then some steps count. Graphs run three times on
-//! fresh data, and the last run counts: by then, schedulers that learn have learned.
+//! Programs with time steps run until their map has settled, and then some steps are measured. Graphs run three times
+//! on fresh data, and only the last run counts, because by then schedulers that learn have learned enough.
 
 mod chart;
 mod least;
@@ -19,7 +19,7 @@ use crate::common::Result;
 use crate::{LONGEST, side_by_side};
 use programs::Kind;
 
-/// The schedulers of the suite: all that need no figure of a machine.
+/// The schedulers of the suite: all schedulers that do not need figures about the machine.
 pub(crate) const SCHEDULERS: [&str; 16] = [
     "auto",
     "bottom-level",

@@ -1,12 +1,12 @@
-//! Random nests made from a list of numbers that each decide one choice. Shorter lists and smaller numbers make
-//! simpler nests; that is how failures are minimized.
+//! Generator of random loop nests from a list of numbers, each of which decides one choice. Shorter lists and smaller
+//! numbers make simpler nests, so that failures can be minimized.
 
 use super::nest::{Cond, Float, Index, MOST, Nest, Op, SLOTS, Sharing, Stmt};
 
-/// The numbers that decide choices; 0 when they are used up.
+/// The numbers that decide choices. When they are used up, every further choice is 0.
 pub(super) struct Choices<'a> {
     left: &'a [u16],
-    /// The number of names given so far.
+    /// Number of names assigned so far.
     names: usize,
 }
 
@@ -35,7 +35,7 @@ struct Scope {
     /// Variables that may be assigned to.
     mutable: Vec<String>,
     arrays: Vec<String>,
-    /// The number of enclosing loops within an iteration.
+    /// Number of enclosing loops within an iteration.
     loops: usize,
 }
 
@@ -70,14 +70,14 @@ impl Nest {
         if sharing == Sharing::Held {
             scope.arrays.push("team".to_owned());
         }
-        // All parameters are mentioned, so that all texts have the same signature.
+        // Mention all parameters, so that all kernels have the same signature.
         let sum = |a, b| Float::Pair(Op::Add, Box::new((a, b)));
         let n = |number| Float::Of(Index::N(number));
         let all = sum(Float::X(choices.index(&scope, 1)), sum(Float::A(choices.index(&scope, 1)), Float::C));
         nest.body.push(Stmt::Store(0, Some(Op::Add), sum(all, sum(n(0), sum(n(1), n(2))))));
         if sharing == Sharing::Running {
             let (mut only, running) = (scope.clone(), || Float::Local("running".to_owned()));
-            // The value has small integers only, as below.
+            // The value must consist of small integers, as below.
             only.floats.clear();
             let value = Float::Pair(Op::Sub, Box::new((choices.leaf(&only), choices.leaf(&only))));
             nest.body.extend([Stmt::Store(2, None, running()), Stmt::Run(value), Stmt::Store(1, None, running())]);
@@ -86,7 +86,7 @@ impl Nest {
         let count = 1 + choices.below(5);
         nest.body.extend(choices.statements(&mut scope, count));
         if nest.is_sum() {
-            // The value has small integers only. It uses no variables, because those may contain quotients.
+            // The value must consist of small integers. It uses no variables, because variables may contain quotients.
             let only = Scope { integers: scope.integers.clone(), ..Scope::default() };
             let value = Float::Pair(Op::Sub, Box::new((choices.leaf(&only), choices.leaf(&only))));
             nest.body.push(Stmt::AddUp(value));
@@ -188,7 +188,7 @@ impl Choices<'_> {
             }
             5 if scope.loops < 2 => {
                 let (name, end, is_inclusive) = (self.name("t"), self.index(scope, 0), self.below(2) == 1);
-                // Few iterations: an iteration's index may be large.
+                // Limit the number of iterations, because an iteration's index may be large.
                 let end = Index::Modulo(Box::new(end), 5);
                 let mut inner = scope.clone();
                 inner.integers.push(name.clone());

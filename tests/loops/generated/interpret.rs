@@ -1,4 +1,4 @@
-//! Interpreter of nests: runs their iterations one after the other.
+//! Interpreter for loop nests, which runs the iterations one after the other.
 
 use super::nest::{Cond, Float, HELD, Index, MOST, Nest, Op, Sharing, Stmt};
 use std::collections::HashMap;

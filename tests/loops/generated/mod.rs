@@ -1,8 +1,8 @@
-//! Random nests as source code. Each goes through the attribute's stages to the text of a kernel, runs in a random
-//! shape of teams, and must have the results of an interpreter of the nest.
+//! Random loop nests as source code. Each nest passes through all stages of the attribute and becomes the text of a
+//! kernel, which runs in a random team shape. The results must equal those of an interpreter.
 //!
-//! The text has to be correct in every shape, including those that the library would not choose: more teams or threads
-//! than iterations, fewer, and numbers that are no powers of two. The interpreter is independent of the library's
+//! The text has to be correct in every shape, including those that the library would not choose: more or fewer teams or
+//! threads than iterations, and numbers that are not powers of two. The interpreter is independent of the library's
 //! representation.
 
 mod draw;
@@ -24,9 +24,9 @@ use thalweg::prelude::*;
 struct Shape {
     team: [u32; 3],
     teams: usize,
-    /// Whether indices are compared with lengths.
+    /// Whether indices are checked against array lengths.
     checked: bool,
-    /// Whether loops become `if`s wherever there are at least as many threads, or teams, as iterations.
+    /// Whether a loop becomes an `if` wherever there are at least as many threads (or teams) as iterations.
     once: bool,
 }
 
@@ -44,14 +44,15 @@ type Sums = (Read<f64>, Read<f64>, Write<f64>, Write<f64>, Write<f64>, i64, i64,
 type Offsets = (Write<f64>, i64, f64);
 type Runs = (Read<f64>, Read<f64>, Write<f64>, Read<f64>, Read<f64>, i64, i64, i64, i64, i64, u64, u64, u64, f64);
 
-/// Returns the program of a nest's text in a shape. It lives for the rest of the process.
+/// Returns the program for a nest's text in this shape. The program is leaked.
 #[allow(unsafe_code)]
 fn program(nest: &Nest, shape: &Shape) -> Program {
     let text =
         thalweg_loops::kernel_text(&nest.source(), "nest").unwrap_or_else(|error| panic!("{error}\n{}", nest.source()));
     let [x, y, z] = nest.team(shape.team);
     let once = nest.trips_per_level(shape.teams, [x, y, z]).map(|is_once| shape.once && is_once);
-    // SAFETY: indices are below lengths by construction, and the interpreter would panic otherwise.
+    // SAFETY: indices are below the array lengths by construction, and the interpreter, which runs first, would panic
+    // otherwise.
     let program = unsafe { Program::new("nest.cl", text.leak()) }.header("loops.h", thalweg::loops::support::LOOPS);
     let defines = [
         ("THALWEG_EXACT", 1),
@@ -67,7 +68,7 @@ fn program(nest: &Nest, shape: &Shape) -> Program {
     defines.into_iter().fold(program, |program, (name, value)| program.define(name, value))
 }
 
-/// Returns `y` and `sum` as the kernel leaves them.
+/// Runs the kernel and returns the resulting `y` and `sum`.
 fn on_device(rt: &Runtime, nest: &Nest, shape: &Shape, [x, a, y]: [&Vec<f64>; 3]) -> Result<(Vec<f64>, f64), RunError> {
     let program: &'static Program = Box::leak(Box::new(program(nest, shape)));
     let [team_x, team_y, team_z] = nest.team(shape.team).map(|threads| threads as usize);
@@ -112,20 +113,20 @@ fn on_device(rt: &Runtime, nest: &Nest, shape: &Shape, [x, a, y]: [&Vec<f64>; 3]
     Ok((rt.take(dy)?, rt.take(sum)?[0]))
 }
 
-/// Returns the bits of the numbers. The sign of 0 does not count, because a minimum may take either, and neither does
-/// that of NaN.
+/// Returns the bits of the numbers for comparison. The sign of 0 is ignored, because a minimum may return either zero,
+/// and so is the sign of NaN.
 fn comparable(numbers: &[f64]) -> Vec<u64> {
     numbers.iter().map(|number| if number.is_nan() { f64::NAN.to_bits() } else { (number + 0.0).to_bits() }).collect()
 }
 
-/// The message with which PoCL 3.1's compiler aborts, in rare cases, on a correct kernel.
+/// Message with which PoCL 3.1's compiler aborts in rare cases although the kernel is correct.
 const COMPILER_ABORTS: &str = "ParallelRegion::Verify(): Assertion";
 /// Environment variable that is set in the process that the test starts.
 const VARIABLE: &str = "THALWEG_RANDOM_NESTS";
 const SIGABRT: i32 = 6;
 
-/// Runs in a separate process, because a device's compiler that aborts ends the process. Such a draw says nothing
-/// about Thalweg, so another one is made. No other error is tolerated.
+/// Runs in a separate process, because a device compiler that aborts ends the process. Such a draw says nothing about
+/// Thalweg, so another nest is drawn. No other error is tolerated.
 #[test]
 fn kernels_of_random_nests_match_their_interpretation() {
     if std::env::var_os(VARIABLE).is_some() {
@@ -157,7 +158,7 @@ fn random_nests() {
     runner.run(&(choices, shape()), test).unwrap();
 }
 
-/// Draws a nest, and runs it in a shape.
+/// Draws a nest, runs it in this shape, and compares the results with those of the interpreter.
 fn does_what_it_says(rt: &Runtime, choices: &[u16], shape: &Shape) -> Result<(), TestCaseError> {
     let nest = Nest::draw(&mut Choices::new(choices));
     let [x, a, y] = nest.arrays();
@@ -169,8 +170,8 @@ fn does_what_it_says(rt: &Runtime, choices: &[u16], shape: &Shape) -> Result<(),
     Ok(())
 }
 
-/// Regression test: statements of a team between two barriers each, after a loop of barriers. If one barrier followed
-/// another, PoCL 3.1 let all threads execute the statements of the first.
+/// Regression test: statements of a team that are each enclosed by two barriers, after a loop with barriers. If one
+/// barrier directly followed another, PoCL 3.1 let all threads execute the statements of the first thread.
 #[test]
 fn team_statements_between_barriers_run_once() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
@@ -183,9 +184,9 @@ fn team_statements_between_barriers_run_once() {
     does_what_it_says(&rt, &choices, &Shape { team: [8, 1, 4], teams: 6, checked: true, once: true }).unwrap();
 }
 
-/// Regression test: PoCL 3.1 dropped the condition that one thread stores for its team, so each thread of the team
-/// updated the element. In the first text, a loop without iterations, surrounded by barriers, follows; in the second,
-/// a loop that fills arrays of the team.
+/// Regression test: PoCL 3.1 dropped the condition that only one thread stores for its team, so every thread of the
+/// team updated the element. In the first text, the store is followed by a loop without iterations between barriers; in
+/// the second, by a loop that fills the team's arrays.
 #[test]
 fn team_statements_before_a_loop_of_barriers_run_on_one_thread() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };

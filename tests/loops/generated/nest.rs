@@ -1,8 +1,8 @@
-//! Nests of loops as values, and the source code that they are written as.
+//! Loop nests as data structures, and their conversion to source code.
 //!
-//! Invariants: an iteration stores only to its own elements of `y`, `SLOTS` of them; other indices are taken modulo
-//! the length of the array; integers are small. In a nest with a sum all added values are small integers, so that the
-//! order of the sum makes no difference.
+//! Invariants: an iteration stores only to its own `SLOTS` elements of `y`; other indices are taken modulo the length
+//! of the array; integers are small. In a nest with a sum, all added values are small integers, so that the order of
+//! summation makes no difference.
 
 use std::fmt;
 
@@ -12,10 +12,11 @@ pub(super) const SLOTS: usize = 3;
 pub(super) const MOST: usize = 7;
 /// Number of elements of an array that is declared in a loop.
 pub(super) const HELD: usize = 5;
-/// Threads of a team in a nest with a sum, and the number of iterations that the team handles together.
+/// Number of threads in a team in a nest with a sum, which is also the number of iterations that the team handles
+/// together.
 const LANES: usize = 8;
 const CHUNK: usize = LANES * 16;
-/// The same number for a nest that reads the running sum.
+/// Number of iterations that a team handles together in a nest that reads the running sum.
 const RUNS: usize = LANES * 8;
 
 /// How the loops are distributed over teams and threads.
@@ -23,7 +24,8 @@ const RUNS: usize = LANES * 8;
 pub(super) enum Sharing {
     /// One loop over teams and threads.
     Combined,
-    /// The number of loops, the outermost of them over teams, and the number of inner loops over threads.
+    /// Nested loops: the total number of loops, the outermost of which is over teams, and the number of inner loops
+    /// over threads.
     Nested(usize, usize),
     /// Two loops; the threads of a team first fill an array that they share.
     Held,
@@ -41,9 +43,9 @@ pub(super) struct Nest {
     pub(super) off: Vec<&'static str>,
     pub(super) n: [usize; 3],
     pub(super) c: f64,
-    /// The order in which the loops' variables make up an index of `y`.
+    /// The order in which the loop variables are combined into an index of `y`.
     pub(super) order: [usize; 3],
-    /// The value computed in the outermost loop before the inner loops.
+    /// Value that is computed in the outermost loop, before the inner loops.
     pub(super) lead: Float,
     pub(super) body: Vec<Stmt>,
 }
@@ -101,15 +103,15 @@ pub(super) enum Cond {
 #[derive(Debug, Clone)]
 pub(super) enum Stmt {
     Let(String, Float),
-    /// Assigns to a variable: `=`, or an operation with its old value.
+    /// Assigns to a variable, with `=` or with an operation on the old value.
     Set(String, Option<Op>, Float),
-    /// Stores to the iteration's element of `y` with this number.
+    /// Stores to the iteration's element of `y` in this slot.
     Store(usize, Option<Op>, Float),
-    /// Declares an array filled with one value.
+    /// Declares an array whose elements all have the same value.
     Array(String, Float),
     SetHeld(String, Index, Float),
     If(Cond, Vec<Stmt>, Vec<Stmt>),
-    /// A loop of this many iterations; those for which the condition holds are skipped.
+    /// A loop with this many iterations. Iterations for which the condition holds are skipped.
     While(String, usize, Cond, Vec<Stmt>),
     For(String, Index, bool, Vec<Stmt>),
     AddUp(Float),
@@ -142,7 +144,7 @@ impl Nest {
         matches!(self.sharing, Sharing::CombinedSum | Sharing::NestedSum)
     }
 
-    /// Returns the number of partial sums.
+    /// Returns the number of partial sums; `None` for a nest without a sum.
     pub(super) fn parts(&self) -> Option<usize> {
         match self.sharing {
             Sharing::CombinedSum => Some(self.n[0].div_ceil(CHUNK)),
@@ -151,8 +153,8 @@ impl Nest {
         }
     }
 
-    /// Returns the numbers of chunks and of runs of iterations, which each have an offset, in a nest that reads the
-    /// running sum.
+    /// In a nest that reads the running sum, returns the numbers of chunks and of runs of iterations, each of which has
+    /// an offset.
     pub(super) fn offsets(&self) -> Option<[usize; 2]> {
         let chunks = self.n[0].div_ceil(RUNS);
         (self.sharing == Sharing::Running).then_some([chunks, chunks * LANES])
@@ -170,7 +172,7 @@ impl Nest {
         }
     }
 
-    /// Returns whether each team, and each thread along each dimension, gets at most one iteration.
+    /// Returns, for the teams and for the threads along each dimension, whether each gets at most one iteration.
     pub(super) fn trips_per_level(&self, teams: usize, team: [u32; 3]) -> [bool; 4] {
         let outermost = if self.is_combined() { teams * team[0] as usize } else { teams };
         let mut once = [self.n[0] <= outermost, false, false, false];
@@ -182,7 +184,7 @@ impl Nest {
         once
     }
 
-    /// Returns the index in `y` of an iteration's element with the number `slot`.
+    /// Returns the index in `y` of an iteration's element in slot `slot`.
     pub(super) fn slot(&self, at: [usize; 3], slot: usize) -> usize {
         self.order.iter().fold(0, |index, level| index * (MOST + 1) + at[*level]) * SLOTS + slot
     }
@@ -194,7 +196,7 @@ impl Nest {
         [numbers(37, 1), numbers(6, 5), numbers((MOST + 1).pow(3) * SLOTS * combined, 9)]
     }
 
-    /// Returns the source of a function with the attribute.
+    /// Returns the source code of a function with the attribute.
     pub(super) fn source(&self) -> String {
         let vars = ["i", "j", "k"];
         let mut text = Text { index: self.index(), ..Text::default() };
@@ -238,7 +240,7 @@ impl Nest {
         text.text
     }
 
-    /// Returns the index of an iteration's first element, as source.
+    /// Returns the index of an iteration's first element as source code.
     fn index(&self) -> String {
         let step = |level: usize| self.slot(std::array::from_fn(|other| usize::from(other == level)), 0);
         let terms = (0..self.depth()).map(|level| format!("{} * {}", ["i", "j", "k"][level], step(level)));
