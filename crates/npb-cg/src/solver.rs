@@ -71,7 +71,7 @@ impl<'rt> Solver<'rt> {
     /// faster on this machine.
     ///
     /// # Errors
-    /// If the runtime is ending.
+    /// Returns an error if the runtime is ending.
     pub fn new(
         rt: &'rt Runtime,
         problem: &Problem,

@@ -32,8 +32,7 @@ use super::sliced::{LANES, Part, STRIP, Slice, Sliced, Slices, WINDOW, in_words,
 /// Blocks of rows, from the first one on.
 #[derive(Debug, Default)]
 pub struct Symmetric {
-    /// The diagonal's entries.
-    /// The diagonal's entries.
+    /// The diagonal's entries. The diagonal's entries.
     pub diagonal: Vec<f64>,
     /// The entries below the diagonal.
     pub below: Sliced,

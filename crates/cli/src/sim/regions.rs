@@ -37,7 +37,7 @@ impl Layout {
     /// Creates the data objects for the accesses of `trace`.
     ///
     /// # Errors
-    /// If an access has no region, or the text of a region cannot be interpreted; the reason.
+    /// Returns an error if an access has no region, or the text of a region cannot be interpreted; the reason.
     pub(super) fn of(trace: &Trace) -> Result<Self, String> {
         if trace.accesses.iter().any(|access| access.region.is_none()) {
             return Err("the program has more regions than a trace can name".to_owned());

@@ -84,7 +84,7 @@ macro_rules! all_of {
 /// Simulates the program.
 ///
 /// # Errors
-/// If the runtime cannot be built, or a task does not fit the machine.
+/// Returns an error if the runtime cannot be built, or a task does not fit the machine.
 pub(super) fn replay(
     program: &Program,
     target: &Target,

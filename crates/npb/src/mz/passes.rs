@@ -19,7 +19,7 @@ pub type InRows = fn(&Mesh, Range<usize>, ArrayViewMut4<'_, f64>, &ArrayView4<'_
 /// between the passes is thread-local, so that it stays in the cache from zone to zone.
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn step(
     (in_planes, in_rows): (InPlanes, InRows),
     mesh: &Mesh,

@@ -194,8 +194,8 @@ impl<'rt> Program<'rt> {
     /// whenever a step has been submitted.
     ///
     /// # Errors
-    /// If a task is refused or fails, or if the settings combine [`Settings::periods`] with replay or
-    /// [`Fuse::Whole`].
+    /// Returns an error if a task is refused or fails, or if the settings combine [`Settings::periods`] with replay
+    /// or [`Fuse::Whole`].
     pub fn run(&self, stepped: impl Fn()) -> Result<(Times, Norms)> {
         let Settings { steps, fuse, periods: waits, replay } = self.settings;
         if waits && replay {
@@ -240,7 +240,7 @@ impl<'rt> Program<'rt> {
     /// Does the work before the steps: the forcing terms, a warm-up step, the initial state.
     ///
     /// # Errors
-    /// If a task is refused or fails.
+    /// Returns an error if a task is refused or fails.
     pub fn prepare(&self) -> Result<()> {
         for zone in &self.zones {
             self.force(zone)?;
@@ -285,7 +285,8 @@ impl<'rt> Program<'rt> {
     /// ask to wait for them ([`Settings::periods`]).
     ///
     /// # Errors
-    /// If a task is refused or fails, or if zones are to exchange their faces one by one with [`Fuse::Whole`].
+    /// Returns an error if a task is refused or fails, or if zones are to exchange their faces one by one with
+    /// [`Fuse::Whole`].
     pub fn step(&self, exchange: Exchange) -> Result<Option<Periods>> {
         if self.settings.fuse == Fuse::Whole {
             if exchange == Exchange::OneByOne {
@@ -319,7 +320,7 @@ impl<'rt> Program<'rt> {
     /// two whole steps are.
     ///
     /// # Errors
-    /// If a task is refused.
+    /// Returns an error if a task is refused.
     pub fn record(&self, steps: usize) -> std::result::Result<RecordedSteps<'_>, SubmitError> {
         let (steps, from) = match self.settings.fuse {
             Fuse::Whole => (self.whole_steps_recorded(steps), Some(self.sent()?)),
@@ -341,7 +342,7 @@ impl<'rt> Program<'rt> {
     /// baseline for steps, on the same arrays. The task runs after all tasks submitted before.
     ///
     /// # Errors
-    /// If the task is refused or fails, or is only simulated.
+    /// Returns an error if the task is refused or fails, or is only simulated.
     pub fn in_loop<R: Send>(&self, units: usize, work: impl FnOnce(PlainLoop<'_>) -> R + Send) -> Result<R> {
         let faces = self.faces.sets.iter().flatten().flatten();
         let accesses: Vec<_> =
@@ -407,7 +408,7 @@ impl<'rt> Program<'rt> {
     /// Returns the norms of the result, summed over the zones in their order, without an exchange before.
     ///
     /// # Errors
-    /// If a task is refused or fails.
+    /// Returns an error if a task is refused or fails.
     pub fn norms(&self) -> Result<Norms> {
         self.settle()?;
         let sums = self.rt.data(vec![0.0; SUMS]).named("norms");

@@ -23,7 +23,7 @@ pub(crate) fn divide(rows: Range<usize>, blocks: usize, multiple: usize) -> Vec<
 /// are left out.
 ///
 /// # Panics
-/// If the blocks overlap or leave the array, there are not five components, or rows are not contiguous.
+/// Panics if the blocks overlap or leave the array, there are not five components, or rows are not contiguous.
 pub(crate) fn blocks<'a>(target: ArrayViewMut4<'a, f64>, blocks: &[Range<usize>]) -> Vec<Block<'a>> {
     let mut cut = Vec::with_capacity(blocks.len());
     let (mut rest, mut row) = (target, 0);

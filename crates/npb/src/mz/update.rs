@@ -18,7 +18,7 @@ const AHEAD: usize = 128;
 /// Computes u ← u + `factor` · `change` in the interior planes; `change` is 0 on their boundary.
 ///
 /// # Panics
-/// If the shapes differ, or a component is not contiguous.
+/// Panics if the shapes differ, or a component is not contiguous.
 pub fn add(factor: f64, change: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
     assert_eq!(change.shape(), u.shape(), "shapes of a state and its change");
     let [nz, ny, nx] = [1, 2, 3].map(|axis| u.len_of(Axis(axis)));

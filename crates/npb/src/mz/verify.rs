@@ -43,7 +43,7 @@ impl Verdict {
     /// Compares a full run of `problem` with its references.
     ///
     /// # Panics
-    /// If only one of the two has a surface integral.
+    /// Panics if only one of the two has a surface integral.
     pub fn new(problem: &Problem, norms: &Norms) -> Self {
         let mut lines = Vec::new();
         for (name, values, references) in

@@ -5,9 +5,8 @@
 //! division of time, stretch by stretch. Times are nanoseconds on the trace's clock.
 //!
 //! Invariants:
-//! 1. Each moment of a unit between [`Analysis::begin`] and [`Analysis::end`] belongs to exactly one [`Activity`], so
-//!    the
-//!    shares of a unit add up to the makespan.
+//! 1. Each moment of a unit between [`Analysis::begin`] and [`Analysis::end`] belongs to exactly one [`Activity`],
+//!    so the shares of a unit add up to the makespan.
 //! 2. Inconsistent tables (cores whose clocks differ, missing records) may distort figures, but never violate
 //!    invariant 1.
 //!

@@ -1,7 +1,7 @@
-//! A step of a zone in two passes: residual, x and y plane by plane, then z with the addition to the state.
+//! A zone's step in two passes: residual, x and y plane by plane, then z together with the addition to the state.
 //!
-//! The arithmetic is the same as that of the separate stages, and the results agree to the last bit. But the sweeps
-//! find a plane's residual still in the cache, and the solution is only ever written to the state.
+//! The arithmetic is the same as in the separate stages, so the results agree to the last bit. The benefit is that
+//! the sweeps find a plane's residual still in the cache, and that the solution is written only to the state.
 
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ pub fn step(
 /// array; `forcing` and `r` have only these planes.
 ///
 /// # Panics
-/// If an array does not have this shape, or a component of it is not contiguous.
+/// Panics if an array does not have this shape, or a component of it is not contiguous.
 pub fn in_planes(
     mesh: &Mesh,
     planes: Range<usize>,

@@ -118,7 +118,7 @@ impl Fronts {
 /// Does the forward sweep: computes w from the residual `r`, not scaled by Δt; w is 0 on the boundary.
 ///
 /// # Panics
-/// If the arrays are not of the mesh's shape, or a component is not contiguous.
+/// Panics if the arrays are not of the mesh's shape, or a component is not contiguous.
 pub fn forward(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
@@ -138,7 +138,7 @@ pub fn forward(
 /// Does the backward sweep, which turns the `w` of the forward sweep into the correction.
 ///
 /// # Panics
-/// As [`forward`].
+/// Panics under the same conditions as [`forward`].
 pub fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_, f64>, threads: usize) {
     let u = components(u);
     let rows = Fronts::rows(mesh, threads);
@@ -151,7 +151,7 @@ pub fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_, f64>,
 /// u ← u + w / ω(2 − ω) on the interior; w is 0 on the boundary.
 ///
 /// # Panics
-/// As [`update::add`].
+/// Panics under the same conditions as [`update::add`].
 pub fn add(w: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
     update::add(UPDATE, w, u, threads);
 }
@@ -159,7 +159,7 @@ pub fn add(w: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
 /// Does both sweeps and the update of u: [`forward`], [`backward`] and [`add`] in one, without the array w.
 ///
 /// # Panics
-/// As [`forward`].
+/// Panics under the same conditions as [`forward`].
 pub fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     let rows = Fronts::rows(mesh, threads);
     Fronts::with(|fronts| {
@@ -176,7 +176,7 @@ pub fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>
 /// `r` of the previous step and leaves that of the next.
 ///
 /// # Panics
-/// As [`forward`].
+/// Panics under the same conditions as [`forward`].
 pub fn step(
     mesh: &Mesh,
     mut u: ArrayViewMut4<'_, f64>,

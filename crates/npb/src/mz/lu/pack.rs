@@ -11,7 +11,7 @@ impl Strip {
     /// from field `first` on.
     ///
     /// # Panics
-    /// If the components do not have these rows.
+    /// Panics if the components do not have these rows.
     #[inline(always)]
     pub fn pack<S: Simd, const K: usize>(
         &self,

@@ -14,7 +14,7 @@ impl Strip {
     /// these components, which are equally long.
     ///
     /// # Panics
-    /// If the components do not have these rows.
+    /// Panics if the components do not have these rows.
     #[inline(always)]
     pub fn unpack<S: Simd, const K: usize>(
         &self,
@@ -37,7 +37,7 @@ impl Strip {
     /// interior point.
     ///
     /// # Panics
-    /// If the components do not have these rows.
+    /// Panics if the components do not have these rows.
     #[inline(always)]
     pub fn add<S: Simd, const K: usize>(
         &self,

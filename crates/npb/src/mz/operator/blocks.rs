@@ -105,7 +105,7 @@ pub(super) fn two_away<S: Simd>(row: &[Block], (b, l): (usize, usize), here: Fiv
 /// may belong to the next row.
 ///
 /// # Panics
-/// If the row is the last one.
+/// Panics if the row is the last one.
 #[inline(always)]
 pub(super) fn row(points: &[f64], nx: usize, j: usize) -> &[[f64; POINTS]] {
     &points[j * nx..].as_chunks().0[..nx.div_ceil(POINTS)]

@@ -37,7 +37,7 @@ const AHEAD: usize = 4;
 /// to 0. All arrays are `[5, nz, ny, nx]`.
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub fn residual(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
@@ -51,7 +51,7 @@ pub fn residual(
 /// [`residual()`] for a state whose outer faces may be in a halo.
 ///
 /// # Panics
-/// As [`residual()`].
+/// Panics under the same conditions as [`residual()`].
 pub fn residual_of(
     mesh: &Mesh,
     u: &State<'_>,
@@ -66,7 +66,7 @@ pub fn residual_of(
 /// planes.
 ///
 /// # Panics
-/// If an array does not have this shape, or a component of it is not contiguous.
+/// Panics if an array does not have this shape, or a component of it is not contiguous.
 pub(crate) fn residual_in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
@@ -88,7 +88,7 @@ pub(crate) fn assert_shapes(mesh: &Mesh, planes: &Range<usize>, [u, forcing, r]:
 /// Sets the interior of `r` to Δt · (S(u) + forcing): the right-hand side of a step of BT and of SP.
 ///
 /// # Panics
-/// As [`residual()`].
+/// Panics under the same conditions as [`residual()`].
 pub fn scaled_residual(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
@@ -132,7 +132,7 @@ fn apply_in_planes(
 /// Sets `forcing` so that the exact solution is a steady state: −S(u) of the exact solution, 0 on the boundary.
 ///
 /// # Panics
-/// As [`residual()`].
+/// Panics under the same conditions as [`residual()`].
 pub(crate) fn force(mesh: &Mesh, mut forcing: ArrayViewMut4<'_, f64>) {
     forcing.fill(0.0);
     let none = forcing.to_owned();

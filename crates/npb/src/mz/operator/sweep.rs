@@ -43,7 +43,7 @@ impl<'a, S: Simd> Operator<'a, S> {
     /// Creates an operator that will compute the planes `planes`, with scratch of [`Operator::numbers`].
     ///
     /// # Panics
-    /// If a line of points is too short for the fourth differences near its ends.
+    /// Panics if a line of points is too short for the fourth differences near its ends.
     #[inline(always)]
     pub fn new(
         simd: S,

@@ -32,7 +32,7 @@ pub use crate::mz::bt::add;
 /// Transforms the right-hand side `r` into waves in x ("txinvr").
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<true, false, false>(mesh, u, r, threads);
 }
@@ -40,7 +40,7 @@ pub fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>
 /// Solves all lines in x for the right-hand side `r`. The solution replaces `r`, as waves in y ("ninvr").
 ///
 /// # Panics
-/// As [`transform`].
+/// Panics under the same conditions as [`transform`].
 pub fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<false, true, false>(mesh, u, r, threads);
 }
@@ -48,7 +48,7 @@ pub fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
 /// Solves all lines in y for the right-hand side `r`. The solution replaces `r`, as waves in z ("pinvr").
 ///
 /// # Panics
-/// As [`transform`].
+/// Panics under the same conditions as [`transform`].
 pub fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<false, false, true>(mesh, u, r, threads);
 }
@@ -56,7 +56,7 @@ pub fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
 /// Solves all lines in z for the right-hand side `r`. The solution replaces `r`, as conserved quantities ("tzetar").
 ///
 /// # Panics
-/// As [`transform`].
+/// Panics under the same conditions as [`transform`].
 pub fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     in_z::replace(LinesInZ, mesh, u, r, threads);
 }
@@ -76,7 +76,7 @@ pub fn step(
 /// whole array; `forcing` and `r` have only these planes.
 ///
 /// # Panics
-/// If an array does not have this shape, or a component of it is not contiguous.
+/// Panics if an array does not have this shape, or a component of it is not contiguous.
 pub fn in_planes(
     mesh: &Mesh,
     planes: Range<usize>,

@@ -98,7 +98,7 @@ pub fn prepare<S: Simd>(simd: S, rows: &mut [S::f64s]) {
 /// [`prepare`]d.
 ///
 /// # Panics
-/// If the length of `rows` is not [`stored`]`(length)`.
+/// Panics if the length of `rows` is not [`stored`]`(length)`.
 #[inline(always)]
 pub fn eliminate<S: Simd>(
     simd: S,
