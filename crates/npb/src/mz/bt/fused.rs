@@ -17,7 +17,7 @@ use crate::mz::passes;
 use crate::mz::physics::Mesh;
 use crate::mz::zones::Shape;
 
-/// Does a whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
+/// Performs a whole step of a zone whose outer faces are in `halo`, or have been exchanged; see [`passes::step`].
 pub fn step(
     mesh: &Mesh,
     u: ArrayViewMut4<'_, f64>,
@@ -28,8 +28,8 @@ pub fn step(
     passes::step((in_planes, in_rows), mesh, (u, halo), forcing, threads);
 }
 
-/// Does the part of a step that stays within the interior planes `planes`: residual, x and y. `u` is the whole
-/// array; `forcing` and `r` have only these planes.
+/// Performs the part of a step that stays within the interior planes `planes`: residual, x and y. `u` is the whole
+/// array; `forcing` and `r` contain only these planes.
 ///
 /// # Panics
 /// Panics if an array does not have this shape, or a component of it is not contiguous.
@@ -49,7 +49,7 @@ pub fn in_planes(
     });
 }
 
-/// The planes of `r` from `first` on, from the residual to the sweep in y.
+/// Work on the planes of `r` from `first` on, from the residual to the sweep in y.
 struct ToY<'a> {
     mesh: &'a Mesh,
     u: StatePlanes<'a>,

@@ -48,7 +48,7 @@ pub fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
     in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
-/// Ends a step: updates `u` in the rows `rows` ([`in_z::add`]).
+/// Completes a step by updating `u` in the rows `rows`; see [`in_z::add`].
 pub fn in_rows(mesh: &Mesh, rows: Range<usize>, u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     in_z::add(LinesInZ, mesh, rows, u, r, threads);
 }
