@@ -61,7 +61,7 @@ pub struct Solver<'rt> {
     residual: Data<f64>,
     x_dot_z: Data<f64>,
     z_dot_z: Data<f64>,
-    /// ζ and ‖x − A z‖ of each step of the power iteration, side by side.
+    /// ζ and ‖x − A z‖ for each step of the power iteration, side by side.
     history: Data<f64>,
 }
 

@@ -14,7 +14,7 @@ pub struct Transfer {
     pub to: usize,
     /// The number of copies.
     pub copies: u64,
-    /// The number of bytes.
+    /// The number of bytes copied.
     pub bytes: u64,
     /// The sum of the copies' durations in nanoseconds, including the time spent waiting for the link.
     pub time: u64,
@@ -31,7 +31,7 @@ pub struct DataTraffic {
     pub data: u64,
     /// The number of copies.
     pub copies: u64,
-    /// The number of bytes.
+    /// The number of bytes copied.
     pub bytes: u64,
     /// The object's copies by link, most bytes first.
     pub links: Vec<Transfer>,

@@ -118,7 +118,7 @@ impl Fronts {
 /// Performs the forward sweep, which computes w from the residual `r` (not scaled by Δt); w is 0 on the boundary.
 ///
 /// # Panics
-/// Panics if the arrays are not of the mesh's shape, or a component is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub fn forward(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,

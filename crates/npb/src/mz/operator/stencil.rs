@@ -1,6 +1,6 @@
 //! A point's contributions to the spatial operator, both at the point itself and at adjacent points.
 //!
-//! If each sum computed its own terms, the same flux would be computed anew for each of the point's six neighbours.
+//! If each sum computed its own terms, the same flux would be computed once for each of the point's six neighbours.
 //! Here it is computed once and added to all their sums, together with the viscous terms and the dissipation.
 //! Points two away contribute only to the fourth differences, which need nothing but the points' state.
 
