@@ -1,4 +1,4 @@
-//! The analysis behind both the summary and the report: shares of the units' time, the critical path, figures by
+//! The analysis that the summary and the report share: shares of the units' time, the critical path, figures by
 //! task name, copies by link, and a verdict.
 //!
 //! [`Analysis::of`] computes everything at once, in O(n log n) time for n records. [`timeline`] yields the same

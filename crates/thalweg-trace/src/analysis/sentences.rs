@@ -150,8 +150,8 @@ impl Sentences<'_> {
         )
     }
 
-    /// Returns the data object behind most dependences on the critical path, and how many dependences on the path
-    /// carry no value.
+    /// Returns the data object that causes most dependences on the critical path, and how many dependences on the
+    /// path carry no value.
     fn followed(&self) -> (Option<u64>, u64) {
         // Per dependence on the path, its data object and whether it carries a value. If there are several
         // dependences between the same two tasks, one that carries a value wins.

@@ -83,7 +83,7 @@ impl Kinds {
 enum Change {
     /// Toggles a flag that all kinds of units share.
     Turn(u8),
-    /// A task of a group moves from one flag to another, where 0 stands for no flag.
+    /// A task of a group moves from one flag to another, where 0 means no flag.
     Task(u16, u8, u8),
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Processor, task and thread, counting from 1. Processor 0 stands for none.
+/// Processor, task and thread, counting from 1. Processor 0 means none.
 pub(crate) type Object = (usize, usize, usize);
 
 /// A record.
