@@ -8,7 +8,7 @@ use crate::mz::physics::{C34, DISSIPATION, Mesh};
 
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points, and `numbers` ensures that a zone
-// has fewer than 2³¹ points. So the kernels' `int` indices cannot overflow, and all accesses are in bounds.
+// has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
 const BT: Program = unsafe { Program::new("bt.cl", include_str!("../../../kernels/bt.cl")) }.header(COMMON.0, COMMON.1);
 
 /// Parameters: u, r, scratch; weights of the direction; points in x, y, z.

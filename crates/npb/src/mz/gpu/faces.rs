@@ -8,8 +8,7 @@ use crate::mz::physics::Mesh;
 
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points and of its faces, and `integers`
-// ensures that a zone has fewer than 2³¹ points. So the kernels' `int` indices cannot overflow, and all accesses
-// are in bounds.
+// ensures that a zone has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
 const FACES: Program = unsafe { Program::new("faces.cl", include_str!("../../../kernels/faces.cl")) };
 
 static SEND: Kernel<(Rd, Wr, Wr, Wr, Wr, i32, i32, i32)> = Kernel::new(&FACES, "send");

@@ -15,7 +15,7 @@ const BLOCK_X: usize = 32;
 
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points, and `numbers` ensures that a zone
-// has fewer than 2³¹ points. So the kernels' `int` indices cannot overflow, and all accesses are in bounds.
+// has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
 const LU: Program = unsafe { Program::new("lu.cl", include_str!("../../../kernels/lu.cl")) }
     .header(COMMON.0, COMMON.1)
     .define("BLOCK_X", BLOCK_X as i64);

@@ -46,7 +46,7 @@ pub(crate) type Add = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>) 
 const COMMON: (&str, &str) = ("npb_common.h", include_str!("../../../kernels/npb_common.h"));
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points, and `numbers` ensures that a zone
-// has fewer than 2³¹ points. So the kernels' `int` indices cannot overflow, and all accesses are in bounds.
+// has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
 const OPERATOR: Program =
     unsafe { Program::new("operator.cl", include_str!("../../../kernels/operator.cl")) }.header(COMMON.0, COMMON.1);
 
