@@ -1,5 +1,5 @@
-// The trace's tables as typed arrays, from the blocks of columns that `html/encode.rs` wrote. Times are nanoseconds since
-// the runtime was built; a time that is not known is NaN, and a position that is not known is −1.
+// The trace's tables as typed arrays, from the blocks of columns that `html/encode.rs` wrote. Times are nanoseconds
+// since the runtime was built; a time that is not known is NaN, and a position that is not known is −1.
 
 /** Extracts a block from the page, undoing first base64 and then zlib. */
 async function takeBlock(id) {

@@ -1,5 +1,5 @@
-// The canvas above the timeline: the critical path, the selected task with its predecessors and successors, and the span
-// under the pointer.
+// The canvas above the timeline: the critical path, the selected task with its predecessors and successors, and the
+// span under the pointer.
 
 /** Maximum number of arrows on each side of the selected task. */
 const ARROWS = 300;

@@ -1,5 +1,5 @@
-// The two paths through a run: the longest one through dependences, which no number of units could shorten, and the chain
-// of causes, which leads from the last end back to the beginning. One of them is drawn over the timeline.
+// The two paths through a run: the longest one through dependences, which no number of units could shorten, and the
+// chain of causes, which leads from the last end back to the beginning. One of them is drawn over the timeline.
 
 const PATHS = {
   critical: {
