@@ -17,7 +17,7 @@ pub(super) struct Options {
     quick: bool,
 }
 
-/// The whole report.
+/// The complete report.
 #[derive(Debug, Serialize)]
 struct Report {
     thalweg: &'static str,
@@ -35,7 +35,7 @@ struct Examined {
     devices: Vec<Patient>,
 }
 
-/// A device: the facts that its interface provides ([`DeviceFacts`]), and the results of the examination.
+/// A device, with the facts that its interface provides ([`DeviceFacts`]) and the results of the examination.
 #[derive(Debug, Serialize)]
 struct Patient {
     name: String,
@@ -46,7 +46,8 @@ struct Patient {
     processors: u32,
     pci: Option<String>,
     peers: Vec<bool>,
-    /// The cores nearest to the device, as the system writes them (`0-31`), if it provides them.
+    /// The cores nearest to the device, in the system's notation (`0-31`); `None` if the system does not report
+    /// them.
     nearest_cores: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     measured: Option<Measured>,
@@ -54,7 +55,7 @@ struct Patient {
     failed: Option<String>,
 }
 
-/// A [`Measurement`].
+/// A serializable [`Measurement`].
 #[derive(Debug, Serialize)]
 struct Measured {
     to_device_bytes_per_s: f64,

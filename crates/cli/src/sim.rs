@@ -1,7 +1,8 @@
 //! `thalweg sim`: replays the tasks of a trace on simulated machines.
 //!
-//! [`measured`] has the times of the recorded tasks, [`machine`] gives them to a machine, [`program`] finds the order of
-//! submissions and waits, and [`replay`] runs that. This file contains the options and the table.
+//! [`measured`] determines the times of the recorded tasks, [`machine`] transfers them to a machine, [`program`]
+//! derives the order of submissions and waits, and [`replay`] runs the result. This file contains the options and
+//! the table.
 
 mod links;
 mod machine;
@@ -24,7 +25,7 @@ use thalweg::sched::NAMES;
 use thalweg::{Builder, Runtime};
 use thalweg_trace::Trace;
 
-/// The scheduler of a check if the recorded one cannot be built by its name.
+/// The scheduler used for a check if the recorded scheduler cannot be built from its name.
 const DEFAULT: &str = "stealing";
 /// The largest number of names that a remark lists.
 const MOST_NAMES: usize = 5;
@@ -66,7 +67,7 @@ fn factor(text: &str) -> Result<(UnitKind, f64), String> {
     Ok((kind, factor.ok_or("the factor is no number from 1e-6 to 1e6; try one such as GPU=20")?))
 }
 
-/// A line of the table.
+/// A line of the output table.
 struct Line {
     machine: String,
     scheduler: String,
@@ -88,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let files: Vec<_> = options.machine.iter().map(|path| MachineFile::read(path)).collect::<Result<_, _>>()?;
     let files = if files.is_empty() { vec![like.clone()] } else { files };
 
-    // Errors in options are found before the first run.
+    // Check all options before the first run, so that errors are reported early.
     let mut targets = Vec::new();
     for file in &files {
         let target = file.with_times(&measured, &scale)?;
@@ -152,7 +153,7 @@ fn builder(target: &Target, units: Option<&str>, scheduler: &str) -> Builder {
     }
 }
 
-/// Simulates the recorded run on a machine like the recorded one, and returns its makespan.
+/// Simulates the recorded run on a machine like the recorded one, and returns the simulated makespan.
 fn check(
     program: &Program,
     like: &MachineFile,
@@ -165,7 +166,7 @@ fn check(
     run.map(|run| run.makespan_ns).map_err(|error| format!("cannot simulate the recorded machine: {error}"))
 }
 
-/// Checks that every task has a time on some unit.
+/// Checks that every task has a time on at least one unit.
 fn check_kinds(rt: &Runtime, machine: &str, target: &Target, measured: &Measured) -> Result<(), String> {
     let there: BTreeSet<_> = rt.machine().units().iter().map(|unit| unit.kind).collect();
     for (name, (kinds, ran_on)) in measured.names.iter().zip(&target.kinds) {
@@ -209,7 +210,8 @@ fn own_scheduler(trace: &Trace) -> String {
     if NAMES.contains(&name) && works() { name.to_owned() } else { DEFAULT.to_owned() }
 }
 
-/// Separates schedulers: after a comma, a word that is no scheduler's name is a parameter of the scheduler before it.
+/// Splits a list of schedulers. After a comma, a word that is not a scheduler's name is a parameter of the
+/// preceding scheduler.
 fn schedulers(given: &[String], own: &str) -> Vec<String> {
     let mut schedulers: Vec<String> = Vec::new();
     for list in given {

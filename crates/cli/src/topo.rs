@@ -67,7 +67,7 @@ fn print(topology: &Topology, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "free cores      {}", list(&topology.free_cores(&hosting)))
 }
 
-/// Prints the cores that units get by default, and the same as `OMP_PLACES` for other programs.
+/// Prints the cores that units get by default, and the equivalent `OMP_PLACES` for other programs.
 fn print_units(topology: &Topology, units: &UnitConfig, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let (machine, warnings) = Machine::plan(units, None, topology)?;
     writeln!(out, "{units}")?;

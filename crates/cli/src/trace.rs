@@ -66,7 +66,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
 }
 
 impl Options {
-    /// Writes the files that are asked for; false if none is.
+    /// Writes the requested files; returns `false` if no file was requested.
     fn convert(&self, trace: &Trace) -> Result<bool, Box<dyn Error>> {
         if let Some(folder) = &self.csv {
             csv::write(trace, folder)?;
@@ -88,7 +88,7 @@ impl Options {
     }
 }
 
-/// Names the file in an error.
+/// Returns a function that adds the file's name to an error.
 fn cannot_write(file: &Path) -> impl Fn(std::io::Error) -> String {
     move |problem| format!("cannot write {}: {problem}; try a folder that exists", file.display())
 }
@@ -107,13 +107,13 @@ fn write_sqlite(_: &Trace, file: &Path) -> Result<(), Box<dyn Error>> {
     .into())
 }
 
-/// Fails with all conditions that do not hold.
+/// Returns an error that lists all conditions that do not hold.
 fn check(trace: &Trace, analysis: &Analysis, conditions: &[Condition]) -> Result<(), Box<dyn Error>> {
     let failures: Vec<String> = failed(trace, analysis, conditions).iter().map(ToString::to_string).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\nthalweg: ").into()) }
 }
 
-/// Prints a text. A reader that has seen enough, such as `head`, is no failure.
+/// Prints a text. It is not an error if the reader closes the pipe early, as `head` does.
 fn print(text: &str) -> std::io::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(problem) if problem.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,4 +1,4 @@
-//! `thalweg doctor`, run as a user runs it.
+//! End-to-end tests of `thalweg doctor`.
 
 use std::process::{Command, Output};
 

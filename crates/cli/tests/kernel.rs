@@ -1,4 +1,4 @@
-//! `thalweg kernel`, run as a user runs it.
+//! End-to-end tests of `thalweg kernel`.
 
 use std::process::{Command, Output};
 
@@ -14,7 +14,7 @@ fn kernel_prints_kernels_of_a_function() {
     assert!(output.status.success() && text.starts_with("KERNEL(TEAM_X, TEAM_Y, TEAM_Z) vecadd_loop("), "{text}");
 }
 
-/// The source is complete: it begins with the constants that the kernels need.
+/// The printed source is complete, so it begins with the constants that the kernels need.
 #[test]
 fn kernel_prints_constants_that_kernels_need() {
     let output = kernel("dg.rs:advance");

@@ -1,7 +1,7 @@
-//! `thalweg sim`, run as a user runs it, on traces recorded here.
+//! End-to-end tests of `thalweg sim` on traces that the tests record.
 //!
-//! Most traces are those of simulated runs, so that each task's time is known to the nanosecond, and so are the
-//! makespans of replays.
+//! Most traces are recorded from simulated runs, so each task's time and the makespans of replays are known to the
+//! nanosecond.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use thalweg::prelude::*;
 use thalweg::{Builder, Context};
 use thalweg_trace::Trace;
 
-/// Four cores; tasks named `work` and `step` take 1 and 2 ms.
+/// Four cores, on which tasks named `work` and `step` take 1 and 2 ms.
 const CORES: &str = r#"
     name = "four cores"
     [units.CPU]
@@ -29,7 +29,7 @@ const CORES: &str = r#"
     time_ns = { CPU = { 1 = 10_000 } }
 "#;
 
-/// Cores and two GPUs at a link of 1 GB/s; a GPU is ten times as fast as a core in `work`.
+/// Cores and two GPUs with links of 1 GB/s. For `work`, a GPU is ten times as fast as a core.
 const GPUS: &str = r#"
     name = "two GPUs"
     [units.CPU]
@@ -91,7 +91,7 @@ impl Folder {
     }
 }
 
-/// A line of the table: units, scheduler, makespan, speed-up, busy, copied; without the machine's name.
+/// Returns the lines of the table without the machine's name: units, scheduler, makespan, speed-up, busy, copied.
 fn lines(text: &str) -> Vec<Vec<String>> {
     let table = text.lines().skip_while(|line| !line.starts_with("machine")).skip(1);
     let lines = table.take_while(|line| !line.is_empty());
@@ -99,7 +99,7 @@ fn lines(text: &str) -> Vec<Vec<String>> {
     cells.map(|cells| cells.map(str::to_owned).collect()).collect()
 }
 
-/// The makespan of each line of the table.
+/// Returns the makespan in each line of the table.
 fn makespans(text: &str) -> Vec<String> {
     lines(text).into_iter().map(|mut line| line.swap_remove(2)).collect()
 }
@@ -123,7 +123,7 @@ fn fork_join(rt: &Runtime) {
     rt.wait().unwrap();
 }
 
-/// Six by six tiles; each comes after those above it and to its left, whose borders it reads.
+/// Six by six tiles, each of which follows the tiles above it and to its left because it reads their borders.
 fn wavefront(rt: &Runtime) {
     const TILE: usize = 16;
     let x = rt.zeros::<f64, _>([6 * TILE, 6 * TILE]);
@@ -159,7 +159,7 @@ fn fork_join_divides_by_the_number_of_units() {
         let text = folder.sim(&["--machine", "cores.toml", "--units", units]).unwrap();
         assert_eq!(makespans(&text), [makespan], "{text}");
     }
-    // Units beyond the recorded ones are cores that do not slow each other down.
+    // Units beyond the recorded ones are treated as cores that do not slow each other down.
     assert_eq!(makespans(&folder.sim(&["--units", "12:CPU:1"]).unwrap()), ["3.000 ms"]);
     // Two cores of a unit halve a task's time.
     assert_eq!(makespans(&folder.sim(&["--units", "2:CPU:2"]).unwrap()), ["4.000 ms"]);
@@ -172,7 +172,7 @@ fn wavefront_takes_as_many_steps_as_it_has_diagonals() {
     assert!(trace.regions.iter().any(|region| region.text == "[15..16, 16..32]"), "{:?}", trace.regions);
     let text = folder.sim(&["--units", "6:CPU:1"]).unwrap();
     assert_eq!(makespans(&text), ["11.000 ms"]);
-    // On two units, the first tile and the last are alone, and the other 34 are in pairs.
+    // On two units, the first and the last tile run alone, and the other 34 run in pairs.
     assert_eq!(makespans(&folder.sim(&["--units", "2:CPU:1"]).unwrap()), ["19.000 ms"]);
 }
 
@@ -194,7 +194,8 @@ fn tasks_keep_their_own_times() {
 fn times_on_devices_are_relative_to_the_file_or_scaled() {
     let folder = Folder::new();
     folder.simulate("1:CPU:1", chain);
-    // 8000 bytes take 1 + 8 us to the device, and each of the six tasks a tenth of 1 ms, or a twentieth.
+    // Copying 8000 bytes to the device takes 1 + 8 us, and each of the six tasks takes a tenth or a twentieth of 1
+    // ms.
     let on_gpu = ["--machine", "gpus.toml", "--units", "1:GPU:1"];
     let text = folder.sim(&on_gpu).unwrap();
     let expected = ["1:GPU:1", "stealing", "609.000 us", "9.85", "GPU 98.5 %", "8.0 kB"];
@@ -226,7 +227,7 @@ fn measured_times_hold_at_the_recorded_load() {
         rt.for_each("work", x.blocks(100).output()).cpu(|_, _| ()).submit().unwrap();
         rt.wait().unwrap();
     });
-    // Recorded with four busy cores. With two of them a task takes two thirds of the time.
+    // The run was recorded with four busy cores. With two busy cores, a task takes two thirds of the time.
     folder.write("cores.toml", &CORES.replace("1 = 1_000_000", "1 = 100, 2 = 100, 4 = 150"));
     let at = |units| makespans(&folder.sim(&["--machine", "cores.toml", "--units", units]).unwrap());
     assert_eq!((at("4:CPU:1"), at("2:CPU:1")), (vec!["2.000 ms".to_owned()], vec!["2.667 ms".to_owned()]));
@@ -311,7 +312,7 @@ fn real_run_with_children_is_replayed() {
     let text = folder.sim(&["--units", "3:CPU:1"]).unwrap();
     let [makespan] = &makespans(&text)[..] else { panic!("{text}") };
     let (makespan, unit) = makespan.split_once(' ').unwrap();
-    // Three children at once, then the last task.
+    // Three children run at once, followed by the last task.
     assert!(unit == "ms" && (40.0..59.0).contains(&makespan.parse::<f64>().unwrap()), "{text}");
     assert!(text.contains("3 tasks are children"), "{text}");
 }

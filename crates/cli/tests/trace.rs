@@ -1,4 +1,4 @@
-//! `thalweg trace`, run as a user runs it on traces of small programs.
+//! End-to-end tests of `thalweg trace` on traces of small programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use thalweg::prelude::*;
 
-/// Runs a program that squares numbers in `rounds` chains of tasks, one of whose tasks fails if asked.
+/// Runs a program that squares numbers in `rounds` chains of tasks. If `fails`, one of the tasks fails.
 fn record(folder: &TempDir, name: &str, rounds: usize, fails: bool) -> PathBuf {
     let path = folder.path().join(name);
     let rt = Runtime::builder().compute_units("1:CPU:1").trace(&path).build().unwrap();
@@ -30,7 +30,7 @@ fn thalweg(file: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("trace").arg(file).args(arguments).output().unwrap()
 }
 
-/// What the program prints; it succeeds and complains about nothing.
+/// Returns the program's output. Asserts that it succeeds and prints nothing to stderr.
 fn shown(file: &Path, arguments: &[&str]) -> String {
     let output = thalweg(file, arguments);
     let complaints = String::from_utf8(output.stderr).unwrap();
@@ -38,7 +38,7 @@ fn shown(file: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the program complains about, without success.
+/// Returns the program's error output. Asserts that it fails.
 fn refused(file: &Path, arguments: &[&str]) -> String {
     let output = thalweg(file, arguments);
     let complaints = String::from_utf8(output.stderr).unwrap();

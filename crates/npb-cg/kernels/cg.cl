@@ -2,8 +2,8 @@
  * RNR-94-007, section 2.4.
  *
  * A vector argument is one block of rows, except for the vector that a matrix is multiplied by. The scalars of the
- * iteration are in buffers, so that the tasks that follow find them in device memory. Kernels add their part to a
- * scalar named `sum`. Needs csr.h and reduce.h. */
+ * iteration are in buffers, so that subsequent tasks find them in device memory. Kernels add their part to a scalar
+ * named `sum`. Needs csr.h and reduce.h. */
 
 /* Adds the sum of all threads' parts to `sum`. */
 #define ADD_TO(sum, part)                                                                                              \

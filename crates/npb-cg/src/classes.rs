@@ -1,7 +1,7 @@
 //! The problem classes of NPB CG: sizes, and the values that verify a run.
 //!
-//! Source: the NAS Parallel Benchmarks 3.4, benchmark CG; the problem itself is specified in NASA
-//! report RNR-94-007, section 2.4. The reference values carry all the digits that were published.
+//! Source: the NAS Parallel Benchmarks 3.4, benchmark CG; the problem itself is specified in NASA report
+//! RNR-94-007, section 2.4. The reference values have all published digits.
 
 use clap::ValueEnum;
 
@@ -30,9 +30,9 @@ pub enum Class {
 pub struct Problem {
     /// Order of the matrix.
     pub rows: usize,
-    /// Random entries of each sparse vector that contributes to the matrix.
+    /// Number of random entries in each sparse vector that contributes to the matrix.
     pub entries_per_vector: usize,
-    /// Timed steps of the inverse power iteration.
+    /// Number of timed steps of the inverse power iteration.
     pub iterations: usize,
     /// The shift λ of the spectrum.
     pub shift: f64,
@@ -43,7 +43,7 @@ pub struct Problem {
 /// Reciprocal of the condition number of the unshifted matrix; the same in all classes.
 pub(crate) const RCOND: f64 = 0.1;
 
-/// Conjugate gradient iterations per solve; their number is fixed, there is no convergence test.
+/// Number of conjugate gradient iterations per solve. The number is fixed; there is no convergence test.
 pub const CG_ITERATIONS: usize = 25;
 
 /// Maximum relative error of ζ in a verified run.
@@ -64,7 +64,7 @@ impl Class {
 }
 
 impl Problem {
-    /// Returns the work of the timed part by NPB's own count, in floating point operations.
+    /// Returns the work of the timed part in floating-point operations, by NPB's own count.
     pub fn operations(&self) -> f64 {
         let row = (self.entries_per_vector * (self.entries_per_vector + 1)) as f64;
         let solve = 3.0 + row + CG_ITERATIONS as f64 * (5.0 + row) + 3.0;

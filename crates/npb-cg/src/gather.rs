@@ -1,9 +1,9 @@
-//! Two ways to gather the elements of a vector for a slice's entries: the AVX-512 gather instruction, which gathers
-//! eight, or scalar loads. Both give identical results.
+//! Two ways to gather the vector elements for a slice's entries: the AVX-512 gather instruction, which gathers
+//! eight elements, or scalar loads. Both give identical results.
 //!
-//! Processors differ. On Zen 4, which implements the instruction in microcode, loads take two thirds of its time
-//! (0.30 ns per entry instead of 0.45); elsewhere the instruction is faster. So the choice is measured, once per
-//! process.
+//! Which way is faster depends on the processor. On Zen 4, which implements the instruction in microcode, scalar
+//! loads take two thirds of the instruction's time (0.30 ns per entry instead of 0.45); elsewhere the instruction
+//! is faster. So the choice is made by a measurement, once per process.
 
 #[cfg(target_arch = "x86_64")]
 use {
@@ -14,13 +14,13 @@ use {
     std::time::{Duration, Instant},
 };
 
-/// The way in which a product with slices gathers.
+/// How a product with slices gathers vector elements.
 #[derive(Clone, Copy, Debug)]
 pub enum Gather {
-    /// The gather instruction, with AVX-512.
+    /// The gather instruction of AVX-512.
     #[cfg(target_arch = "x86_64")]
     Instruction(V4),
-    /// Scalar loads, with AVX2: with AVX-512, compilers would replace them by the gather instruction.
+    /// Scalar loads, compiled for AVX2. Compiled for AVX-512, they would be replaced by the gather instruction.
     #[cfg(target_arch = "x86_64")]
     Loads(V3),
     /// Scalar loads on any processor.

@@ -1,12 +1,12 @@
-//! The arithmetic of the tasks: plain functions on slices, which do not use the runtime. The bench `roofline` calls
-//! them in a plain loop.
+//! The tasks' arithmetic, as plain functions on slices that do not use the runtime. The bench `roofline` calls them
+//! in a plain loop.
 //!
-//! Each works on one block of rows. The sparse product takes most of the time: it streams values and columns once
-//! and gathers from the vector, which stays in a cache. This module has the product with rows, a storage that
-//! accelerators use too; `sliced` has the products for cores only.
+//! Each function works on one block of rows. The sparse product takes most of the time: it streams values and
+//! columns once, and gathers from the vector, which stays in a cache. This module contains the product for storage
+//! by rows, which accelerators also use; `sliced` contains the products for cores only.
 
-/// A block of rows of the matrix. `offsets` has one more element than the block has rows and counts from the first
-/// entry of the whole matrix, not of the block.
+/// A block of rows of the matrix. `offsets` has one more element than the block has rows. Offsets count from the
+/// first entry of the whole matrix, not of the block.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     /// Index of the first entry of each row.
@@ -19,8 +19,8 @@ pub struct Rows<'a> {
 
 /// A block of rows of the matrix, in any storage.
 pub trait Product: Copy {
-    /// Computes the products of the rows with a whole vector; for one triangle's rows, the block's share of a
-    /// product.
+    /// Computes the products of the rows with a whole vector. If only one triangle is stored, computes the block's
+    /// share of the product.
     fn times(self, vector: &[f64], product: &mut [f64]);
 }
 
@@ -34,8 +34,8 @@ impl Product for Rows<'_> {
     }
 }
 
-/// Partial sums of a dot product, so that additions need not wait for one another. Measured best of 1, 2, 4 and 8
-/// in classes W and A; 1.5 times as fast as one sum in class W.
+/// Number of partial sums of a dot product. With several sums, additions need not wait for one another. Of 1, 2, 4
+/// and 8 sums, 8 measured best in classes W and A, and is 1.5 times as fast as one sum in class W.
 const LANES: usize = 8;
 
 /// Computes Σ values[k] · vector[columns[k]].
@@ -77,8 +77,8 @@ pub fn update_residual(alpha: f64, q: &[f64], r: &mut [f64]) -> f64 {
     sums.iter().sum()
 }
 
-/// Does the same as [`update_residual`], with a q that is the sum of shares. Each share begins with the first of
-/// these rows; the last share has all of them.
+/// Variant of [`update_residual`] for a q that is a sum of shares. Each share begins with the first of the given
+/// rows, and the last share covers all of them.
 pub fn update_residual_by_shares<'a>(
     alpha: f64,
     mut shares: impl DoubleEndedIterator<Item = &'a [f64]>,
@@ -117,7 +117,7 @@ pub fn norms(rows: impl Product, x: &[f64], z: &[f64], own: &[f64]) -> Norms {
     norms_of(&products, x, own)
 }
 
-/// Does the same as [`norms`], with products that are sums of shares, as in [`update_residual_by_shares`].
+/// Variant of [`norms`] for products that are sums of shares, as in [`update_residual_by_shares`].
 pub fn norms_by_shares<'a>(shares: impl Iterator<Item = &'a [f64]>, x: &[f64], own: &[f64]) -> Norms {
     let mut products = vec![0.0; own.len()];
     for share in shares {
@@ -141,7 +141,7 @@ pub fn square(x: &[f64]) -> f64 {
     dot(x, x)
 }
 
-/// Returns the dot product of two vectors of equal length, with as many partial sums as a sparse one.
+/// Returns the dot product of two vectors of equal length, using as many partial sums as a sparse dot product.
 pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     let ((x_chunks, x_rest), (y_chunks, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
     let mut sums = [0.0; LANES];

@@ -1,4 +1,4 @@
-//! NPB CG: the smallest eigenvalue of a sparse matrix by inverse power iteration, as tasks.
+//! NPB CG: computes the smallest eigenvalue of a sparse matrix by inverse power iteration, as tasks.
 //!
 //! This is the NAS Parallel Benchmark that stresses irregular memory access and global sums.
 //!
@@ -13,13 +13,13 @@
 //! | `storage` | the matrix as data of the runtime, in the way that is faster |
 //! | `classes` | problem sizes and reference values |
 //!
-//! Tests are in `tests/cg`, including the same benchmark as a plain program.
+//! Tests are in `tests/cg`, which also contains the same benchmark as a plain program.
 
 pub mod kernels;
 pub mod sliced;
 pub mod symmetric;
 
-// The modules below are public only for `tests/cg`, and hidden from the documentation.
+// The modules below are public only for `tests/cg`, and are hidden from the documentation.
 #[doc(hidden)]
 pub mod classes;
 #[doc(hidden)]

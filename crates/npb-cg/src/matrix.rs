@@ -1,12 +1,12 @@
 //! The sparse matrix of NPB CG, in compressed rows.
 //!
 //! A = Σᵢ wᵢ xᵢ xᵢᵀ + (rcond − shift) I, where the xᵢ are sparse random vectors and the weights wᵢ fall
-//! geometrically from 1 to rcond (NASA report RNR-94-007, section 2.4). It is built row by row with a sparse
-//! accumulator: row r is the sum of the vectors that have an entry in r, each scaled by that entry. So no triplets
-//! are stored, sorted or merged; the only temporary storage is the vectors and one dense row.
+//! geometrically from 1 to rcond (NASA report RNR-94-007, section 2.4). The matrix is built row by row with a
+//! sparse accumulator: row r is the sum of the vectors that have an entry in r, each scaled by that entry. So no
+//! triplets are stored, sorted or merged, and the only temporary storage consists of the vectors and one dense row.
 //!
-//! Invariants: columns ascend strictly within a row; every duplicate is summed in the order of i, which makes the
-//! matrix the same to the last bit on every machine.
+//! Invariants: columns are strictly ascending within a row; duplicates are summed in the order of i, so the matrix
+//! is identical to the last bit on every machine.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use super::random::Random;
 /// A square sparse matrix in compressed row storage.
 #[derive(Debug)]
 pub struct Matrix {
-    /// Index of the first entry of each row; one more element than there are rows.
+    /// Index of the first entry of each row, plus one extra element for the end of the last row.
     pub offsets: Vec<u32>,
     /// The column of each entry.
     pub columns: Vec<u32>,
@@ -82,25 +82,25 @@ impl Matrix {
         self.values.len()
     }
 
-    /// Returns the range of a range of rows' entries in `columns` and `values`.
+    /// Returns the index range in `columns` and `values` of the entries in a range of rows.
     pub fn entries(&self, rows: &Range<usize>) -> Range<usize> {
         self.offsets[rows.start] as usize..self.offsets[rows.end] as usize
     }
 
-    /// Returns a range of rows.
+    /// Returns a range of rows as a block.
     pub fn block(&self, rows: &Range<usize>) -> Rows<'_> {
         let entries = self.entries(rows);
         let (columns, values) = (&self.columns[entries.clone()], &self.values[entries]);
         Rows { offsets: &self.offsets[rows.start..=rows.end], columns, values }
     }
 
-    /// Divides the rows into at most `blocks` ranges with about equally many entries; none is empty.
+    /// Divides the rows into at most `blocks` non-empty ranges with about the same number of entries.
     pub fn row_blocks(&self, blocks: usize) -> Vec<Range<usize>> {
         cut(&self.offsets, blocks)
     }
 }
 
-/// Divides rows into at most `blocks` ranges with about equally many entries; none is empty. `offsets` has the
+/// Divides rows into at most `blocks` non-empty ranges with about the same number of entries. `offsets` has the
 /// start of each row's entries.
 pub(crate) fn cut(offsets: &[u32], blocks: usize) -> Vec<Range<usize>> {
     let entries = u64::from(offsets[offsets.len() - 1]);
@@ -117,8 +117,8 @@ type SparseVector = Vec<(u32, f64)>;
 
 /// Draws the n sparse vectors: `entries` random positions each, then ½ at the vector's own index.
 ///
-/// Each attempt draws two numbers, the value and then the position. They stay consumed if the position is out of
-/// range or taken.
+/// Each attempt draws two numbers, first the value and then the position. Both remain consumed even if the position
+/// is out of range or taken.
 pub fn sparse_vectors(n: usize, entries: usize) -> Vec<SparseVector> {
     let positions = n.next_power_of_two().max(2) as f64;
     let mut random = Random::default();
@@ -141,7 +141,8 @@ pub fn sparse_vectors(n: usize, entries: usize) -> Vec<SparseVector> {
     (0..n).map(draw_vector).collect()
 }
 
-/// The same entries by position: the vectors that have an entry there, in ascending order.
+/// The vectors' entries indexed by position: for each position, the vectors with an entry there, in ascending
+/// order.
 struct Transpose {
     starts: Vec<usize>,
     entries: Vec<(u32, f64)>,

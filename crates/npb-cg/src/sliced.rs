@@ -1,15 +1,15 @@
-//! The matrix in slices, for cores: eight rows side by side, whose sums are a vector, within windows of as many
-//! columns as fit into the nearest cache.
+//! The matrix stored in slices, for cores. A slice has eight rows side by side, whose sums form a vector, within a
+//! window of as many columns as fit into the nearest cache.
 //!
-//! This is SELL-C-σ (Kreutzer et al. 2014, section 3) with C = [`LANES`] and σ = 4096, a strip, within windows of
-//! [`WINDOW`] columns. A block's entries are ordered by strips of its rows; within a strip, by windows of the
-//! columns; within a window, by slices. The rows of a strip are sorted by their number of entries in the window, so
-//! that the rows of a slice are about equally long; shorter ones are padded with zeros. Columns count from the
-//! window's first and so fit into 16 bits. The last window ends with the vector and so overlaps the previous one,
-//! unless there is only one.
+//! This is SELL-C-σ (Kreutzer et al. 2014, section 3) with C = [`LANES`] and σ = 4096 (a strip), applied within
+//! windows of [`WINDOW`] columns. A block's entries are ordered by strips of its rows; within a strip, by windows
+//! of the columns; within a window, by slices. The rows of a strip are sorted by their number of entries in the
+//! window, so that the rows of a slice have about the same length; shorter rows are padded with zeros. Columns
+//! count from the window's first column, so they fit into 16 bits. The last window ends with the vector, so it
+//! overlaps the previous window, unless there is only one window.
 //!
-//! Streamed data are prefetched. Measured on two AVX-512 cores, alternating with the previous version: class A is
-//! 1.07 times as fast, B 1.3 times. `gather.rs` chooses how the vector's elements are gathered.
+//! Streamed data are prefetched. Measured on two AVX-512 cores, interleaved with runs of the previous version,
+//! class A is 1.07 times as fast and class B 1.3 times. `gather.rs` chooses how the vector's elements are gathered.
 //!
 //! Invariants: a block's slices and entries are contiguous, so that they are regions of arrays; a row's entries
 //! stay in the order of their columns, and a row's sum depends neither on the division into blocks nor on the
@@ -21,17 +21,18 @@ use super::gather::Gather;
 use super::kernels::Product;
 use super::matrix::Matrix;
 
-/// Rows of a slice.
+/// Number of rows in a slice.
 pub const LANES: usize = 8;
-/// Columns of a window: 16 KiB of the vector, so that a first-level cache of 32 KiB also has room for entries, or
-/// for as much of a second vector. With 4096, classes W and A run at about 0.95 times the rate on Zen 4.
+/// Number of columns in a window. A window covers 16 KiB of the vector, so a first-level cache of 32 KiB also has
+/// room for entries, or for the same part of a second vector. With 4096, classes W and A run at about 0.95 times
+/// the rate on Zen 4.
 pub const WINDOW: usize = 2048;
-/// Rows of a strip: few enough that their sums stay in a near cache.
+/// Number of rows in a strip, small enough that their sums stay in a near cache.
 pub const STRIP: usize = 4096;
 /// Prefetch distance of values and columns, in entries: 2 KiB of values. Half to twice this distance is about as
 /// good.
 const AHEAD: usize = 256;
-/// The place of a missing row in a strip's last slice.
+/// Marks a missing row in a strip's last slice.
 const NOWHERE: u16 = u16::MAX;
 
 /// Slices of all blocks.
@@ -39,11 +40,12 @@ const NOWHERE: u16 = u16::MAX;
 pub struct Sliced {
     /// Number of entries in the rows of each slice.
     pub lengths: Vec<u32>,
-    /// For each slice, the numbers of its rows within the strip; 65,535 if there is no row.
+    /// For each slice, the indices of its rows within the strip; 65,535 marks a missing row.
     pub places: Vec<u16>,
-    /// The columns, entry by entry of each slice, one per row, counted from the window's first.
+    /// The columns of all entries, slice by slice and entry by entry, with one column per row. Columns count from
+    /// the window's first column.
     pub columns: Vec<u16>,
-    /// The values, likewise.
+    /// The values, in the same order as the columns.
     pub values: Vec<f64>,
 }
 
@@ -55,17 +57,17 @@ pub struct Part {
 }
 
 impl Part {
-    /// Returns its range within `lengths`.
+    /// Returns the block's range within `lengths`.
     pub fn lengths(&self) -> Range<usize> {
         self.slices.clone()
     }
 
-    /// Returns its range within `places`.
+    /// Returns the block's range within `places`.
     pub fn places(&self) -> Range<usize> {
         LANES * self.slices.start..LANES * self.slices.end
     }
 
-    /// Returns its range within `columns` and `values`.
+    /// Returns the block's range within `columns` and `values`.
     pub fn entries(&self) -> Range<usize> {
         self.entries.clone()
     }
@@ -83,18 +85,18 @@ impl Sliced {
         self.part(begin)
     }
 
-    /// Returns the numbers of slices and entries, which is where the next block will begin.
+    /// Returns the numbers of slices and entries so far, which is where the next block will begin.
     pub(crate) fn end(&self) -> (usize, usize) {
         (self.lengths.len(), self.values.len())
     }
 
-    /// Returns the position of everything that was added since there were `slices` slices and `entries` entries.
+    /// Returns the position of everything added since there were `slices` slices and `entries` entries.
     pub fn part(&self, (slices, entries): (usize, usize)) -> Part {
         Part { slices: slices..self.lengths.len(), entries: entries..self.values.len() }
     }
 
-    /// Adds the entries in these windows of columns of a strip's rows. `left` has the entries of each row that have
-    /// not been added yet.
+    /// Adds the entries of a strip's rows that lie in the given windows of columns. `left` holds the entries of
+    /// each row that have not been added yet.
     pub(crate) fn push_strip(
         &mut self,
         matrix: &Matrix,
@@ -137,8 +139,9 @@ impl Sliced {
     }
 }
 
-/// Returns windows that cover the first `columns` elements of a vector of `length`. The last one ends with the
-/// vector if it would exceed it, and so overlaps the previous one, unless there is only one.
+/// Returns windows that cover the first `columns` elements of a vector of `length`. If the last window would extend
+/// beyond the vector, it is moved to end with the vector, so it overlaps the previous window, unless there is only
+/// one window.
 pub(crate) fn windows(columns: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
     (0..columns).step_by(WINDOW).map(move |first| {
         let end = length.min(first + WINDOW);
@@ -151,7 +154,7 @@ pub(crate) fn windows(columns: usize, length: usize) -> impl Iterator<Item = Ran
 pub struct Slices<'a> {
     /// Number of entries in the rows of each slice.
     pub lengths: &'a [u32],
-    /// The numbers of each slice's rows within its strip.
+    /// The indices of each slice's rows within its strip.
     pub places: &'a [u16],
     /// The columns of the entries.
     pub columns: &'a [u16],
@@ -183,13 +186,13 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Computes [`Product::times`] with the instructions of the function it is inlined into: with scalar loads if
-    /// `LOADS`, else as compilers choose. Nothing is contracted to fused multiply-adds, so all variants give the
-    /// same numbers.
+    /// Computes [`Product::times`] with the instruction set of the function it is inlined into. If `LOADS`, it
+    /// gathers with scalar loads; otherwise the compiler chooses. Nothing is contracted to fused multiply-adds, so
+    /// all variants give the same numbers.
     #[inline(always)]
     fn compute<const LOADS: bool>(self, vector: &[f64], product: &mut [f64]) {
         let mut slices = self.each();
-        // All windows have a constant length, so no index needs a bounds check. A shorter vector is padded.
+        // All windows have the same constant length, so no index needs a bounds check. A shorter vector is padded.
         let (windows, rest) = vector.as_chunks::<WINDOW>();
         let mut only = [0.0; WINDOW];
         let last = vector.last_chunk().unwrap_or_else(|| {
@@ -220,15 +223,15 @@ impl<'a> Slices<'a> {
 /// Eight rows within a window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice<'a> {
-    /// The numbers of its rows within the strip.
+    /// The indices of the slice's rows within the strip.
     pub(crate) places: &'a [u16; LANES],
-    /// The columns of each entry, counted from the window's first.
+    /// The columns of each entry, counted from the window's first column.
     pub(crate) columns: &'a [[u16; LANES]],
-    /// The values, likewise.
+    /// The values, in the same order as the columns.
     pub(crate) values: &'a [[f64; LANES]],
 }
 
-/// Iterator over the slices that are left.
+/// Iterator over the remaining slices.
 pub(crate) struct Each<'a> {
     lengths: &'a [u32],
     places: &'a [[u16; LANES]],
@@ -259,7 +262,8 @@ impl Slice<'_> {
         }
     }
 
-    /// Returns the columns and the values of each entry, and prefetches those [`AHEAD`] entries later.
+    /// Returns the columns and the values of each entry, and prefetches the columns and values [`AHEAD`] entries
+    /// later.
     #[inline(always)]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u16; LANES], &[f64; LANES])> {
         self.columns.iter().zip(self.values).inspect(|(columns, values)| {
@@ -302,12 +306,12 @@ fn four(columns: [u16; 4]) -> u64 {
     columns.into_iter().rev().fold(0, |word, column| word << 16 | u64::from(column))
 }
 
-/// Hints that a cache line should be brought to the nearest cache; has no other effect.
+/// Hints that a cache line should be brought to the nearest cache. The hint has no other effect.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which reads nothing and cannot fault, whatever the address.
+    // SAFETY: a prefetch is only a hint. It reads nothing and cannot fault, so it is sound for any address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }

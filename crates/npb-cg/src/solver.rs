@@ -1,12 +1,12 @@
-//! The benchmark as tasks: an inverse power iteration whose every step is a conjugate gradient solve.
+//! The benchmark as tasks: an inverse power iteration in which every step is a conjugate gradient solve.
 //!
-//! Each phase is one task per block of rows. The scalars of the iteration (ρ, p·q, …) are data of the runtime like
-//! the vectors: reductions add them up, and the next phase's tasks take them as inputs and compute α and β
-//! themselves. So the submitting thread never waits: a whole step of the power iteration, some 80 tasks per block,
-//! is submitted while an earlier one still runs.
+//! Each phase has one task per block of rows. The scalars of the iteration (ρ, p·q, …) are data objects of the
+//! runtime, as the vectors are. Reductions add them up, and the next phase's tasks take them as inputs and compute
+//! α and β themselves. So the submitting thread never waits: a whole step of the power iteration, some 80 tasks per
+//! block, is submitted while an earlier step is still running.
 //!
-//! Every scalar of the 25 CG iterations has its own element, so that no task waits for a scalar to become free; one
-//! task per step clears them all.
+//! Every scalar of the 25 CG iterations has its own element, so no task waits until a scalar can be reused; one
+//! task per step clears all of them.
 //!
 //! Source of the algorithm: NASA report RNR-94-007, section 2.4. Two fusions save passes over memory: z is updated
 //! after r, where p is read anyway, and the three sums that follow the solve share the matrix product of its
@@ -25,7 +25,7 @@ use super::kernels;
 use super::matrix::Matrix;
 use super::storage::{Entries, Storage};
 
-/// A range of rows and the number of their entries.
+/// A range of rows with their number of entries.
 #[derive(Clone, Debug)]
 struct Block {
     rows: Range<usize>,
@@ -33,13 +33,13 @@ struct Block {
 }
 
 impl Block {
-    /// Returns the cost of a product with its rows.
+    /// Returns the cost of a product with the block's rows.
     fn cost(&self) -> f64 {
         2.0 * self.entries as f64
     }
 }
 
-/// The matrix, vectors and scalars as data of the runtime.
+/// The matrix, vectors and scalars, as data objects of the runtime.
 pub struct Solver<'rt> {
     rt: &'rt Runtime,
     shift: f64,
@@ -48,10 +48,10 @@ pub struct Solver<'rt> {
     x: Data<f64>,
     z: Data<f64>,
     r: Data<f64>,
-    /// The direction, alternating between two vectors: so no task writes a vector that all others still have in
-    /// their caches.
+    /// The search direction, which alternates between two vectors so that no task writes a vector that all other
+    /// tasks still have in their caches.
     p: [Data<f64>; 2],
-    /// A p; with one triangle, its shares one after the other, and also those of A z.
+    /// A p. If only one triangle is stored, the shares of A p one after the other, and later those of A z.
     q: Data<f64>,
     /// r · r before each CG iteration and after the last.
     rho: Data<f64>,
@@ -61,17 +61,17 @@ pub struct Solver<'rt> {
     residual: Data<f64>,
     x_dot_z: Data<f64>,
     z_dot_z: Data<f64>,
-    /// ζ and ‖x − A z‖ of each step of the power iteration, side by side.
+    /// ζ and ‖x − A z‖ for each step of the power iteration, side by side.
     history: Data<f64>,
 }
 
 impl<'rt> Solver<'rt> {
-    /// Registers the problem with the runtime, divided into about `blocks` blocks of rows. Without a `storage`, the
-    /// matrix is stored in a way that all units support: as one triangle if it is large, else in the way that is
-    /// faster on this machine.
+    /// Registers the problem with the runtime, divided into about `blocks` blocks of rows. If `storage` is `None`,
+    /// the matrix is stored in a way that all units support: as one triangle if the matrix is large, otherwise in
+    /// the way that is faster on this machine.
     ///
     /// # Errors
-    /// If the runtime is ending.
+    /// Returns an error if the runtime is shutting down.
     pub fn new(
         rt: &'rt Runtime,
         problem: &Problem,
@@ -127,7 +127,8 @@ impl<'rt> Solver<'rt> {
         Ok(())
     }
 
-    /// Submits one step of the power iteration: solve A z = x, ζ = shift + 1 / (x·z), x = z / ‖z‖.
+    /// Submits one step of the power iteration: solves A z = x, then computes ζ = shift + 1 / (x·z) and x = z /
+    /// ‖z‖.
     pub fn step(&self, step: usize) -> Result<(), SubmitError> {
         self.solve(self.rt)?;
         self.finish(step)
@@ -138,7 +139,7 @@ impl<'rt> Solver<'rt> {
         self.rt.record(|recorder| self.solve(recorder))
     }
 
-    /// Does the same as [`step`](Self::step), but replays a solve that was recorded from this solver.
+    /// Variant of [`step`](Self::step) that replays a solve recorded from this solver.
     pub fn replayed_step(&self, solve: &mut Recording, step: usize) -> Result<(), SubmitError> {
         solve.replay()?;
         self.finish(step)
@@ -201,7 +202,7 @@ impl<'rt> Solver<'rt> {
         Ok(())
     }
 
-    /// Submits or records one CG iteration: three phases with a task per block each.
+    /// Submits or records one CG iteration: three phases, each with one task per block.
     fn iterate(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
         self.multiply(front, k)?;
         self.update_residual(front, k)?;

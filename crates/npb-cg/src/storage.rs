@@ -1,12 +1,14 @@
-//! Storage of the matrix: as rows, for cores and accelerators; or for cores only, as slices, or as slices of one
+//! Storage of the matrix: as rows, for cores and accelerators; or, for cores only, as slices or as slices of one
 //! triangle.
 //!
-//! The default is rows if a unit is an accelerator; one triangle if the matrix is large, by a fixed rule; else rows
-//! or slices, whichever a measurement on this machine finds faster.
+//! By default, the matrix is stored as rows if any unit is an accelerator, and as one triangle if the matrix is
+//! large by a fixed rule. Otherwise, it is stored as rows or slices, whichever a measurement on this machine finds
+//! faster.
 //!
-//! With rows and with slices, a product gives the same numbers for every number of blocks and on all cores. The two
-//! add up in different orders, so the last digits depend on the storage. With one triangle, they also depend on the
-//! number of blocks. Hence the fixed rule, which considers only the matrix and the number of blocks.
+//! With rows and with slices, a product gives the same numbers for any number of blocks and on all cores. Rows and
+//! slices add up in different orders, so the last digits depend on the storage. With one triangle, the last digits
+//! also depend on the number of blocks. That is why the rule for triangles is fixed and considers only the matrix
+//! and the number of blocks.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -21,7 +23,7 @@ use super::matrix::Matrix;
 use super::sliced::{Part, Sliced};
 use super::symmetric::{self, Symmetric};
 
-/// Storage of a matrix.
+/// How a matrix is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Storage {
     /// Row by row, for cores and accelerators
@@ -68,9 +70,9 @@ impl Storage {
     }
 }
 
-/// Returns whether one triangle is likely to be faster: if a product is bound by memory, so that half of the bytes
-/// take less time; and if there are so few blocks that reading and writing their shares of the product costs little
-/// in comparison.
+/// Returns whether one triangle is likely to be faster. That is the case if a product is memory-bound, so that half
+/// the bytes take less time, and if there are so few blocks that reading and writing their shares of the product
+/// costs little in comparison.
 pub fn is_large(rows: usize, entries: usize, blocks: usize) -> bool {
     const CACHE: usize = 64 << 20;
     let slices = (size_of::<f64>() + size_of::<u16>()) * entries;
@@ -84,7 +86,7 @@ fn time(rows: impl Product, vector: &[f64], product: &mut [f64]) -> Duration {
     start.elapsed()
 }
 
-/// The matrix as data of the runtime, in blocks of rows.
+/// The matrix as data objects of the runtime, in blocks of rows.
 pub(crate) enum Entries {
     Rows(AsRows),
     Sliced(AsSlices),
@@ -131,8 +133,8 @@ impl Entries {
         }
     }
 
-    /// Returns the length of the array for a product with a vector of `rows` elements: that of the vector, or of
-    /// all shares together.
+    /// Returns the length of the array for a product with a vector of `rows` elements: either the length of the
+    /// vector, or the total length of all shares.
     pub(crate) fn product(&self, rows: usize) -> usize {
         match self {
             Self::Rows(_) | Self::Sliced(_) => rows,
@@ -143,9 +145,9 @@ impl Entries {
 
 type In<'d, T> = Input<'d, T, Ix1>;
 
-/// See [`Rows`](super::kernels::Rows).
+/// Storage by rows; see [`Rows`](super::kernels::Rows).
 pub(crate) struct AsRows {
-    /// The ranges of each block: in `offsets`, and in the other arrays.
+    /// Per block, its range in `offsets` and its range in the other arrays.
     blocks: Vec<(Range<usize>, Range<usize>)>,
     offsets: Data<u32>,
     columns: Data<u32>,
@@ -164,7 +166,7 @@ impl AsRows {
     }
 }
 
-/// See [`Sliced`].
+/// Storage in slices; see [`Sliced`].
 pub(crate) struct AsSlices {
     blocks: Vec<Part>,
     lengths: Data<u32>,
@@ -180,7 +182,7 @@ impl AsSlices {
             blocks,
             lengths: rt.data(lengths).named("lengths"),
             places: rt.data(places).named("places"),
-            // Copied into memory in huge pages, near to the units.
+            // The runtime copies the arrays into huge pages near the units.
             columns: rt.data_with(columns.len(), move |entry| columns[entry])?.named("columns"),
             values: rt.data_with(values.len(), move |entry| values[entry])?.named("values"),
         })
@@ -198,10 +200,10 @@ impl AsSlices {
     }
 }
 
-/// See [`Symmetric`].
+/// Storage as one triangle; see [`Symmetric`].
 pub(crate) struct AsTriangle {
-    /// The rows of each block. A block's share of a product goes from the first row of the matrix to the block's
-    /// last one.
+    /// The rows of each block. A block's share of a product extends from the first row of the matrix to the block's
+    /// last row.
     rows: Vec<Range<usize>>,
     diagonal: Data<f64>,
     below: AsSlices,

@@ -1,18 +1,18 @@
 /* BT-MZ's sweeps: block-tridiagonal systems along the lines of a zone, one thread per line.
  *
- * Block Thomas elimination without pivoting. Elimination forms the blocks from the state as it passes, and never
- * stores them. For each point it stores one block and one vector in scratch for substitution; the lines of
- * neighbouring threads are adjacent there. The state is only read; the solution replaces the right-hand side r in
- * the interior.
+ * The method is block Thomas elimination without pivoting. Elimination forms the blocks from the state on the fly
+ * and never stores them. For each point it stores one block and one vector in scratch memory for substitution; the
+ * lines of neighbouring threads are adjacent there. The state is only read; the solution replaces the right-hand
+ * side r in the interior.
  *
- * Within a line components are in the order of its direction: density, the two transverse momenta, the normal
- * momentum, energy. So the formulas are the same in x, y and z. A flux couples a transverse momentum only to
+ * Within a line, components are ordered relative to the line's direction: density, the two transverse momenta, the
+ * normal momentum, energy. So the formulas are the same in x, y and z. A flux couples a transverse momentum only to
  * density, to itself and to the normal momentum. Of the 25 entries of a block, 7 are always zero; they are neither
  * stored nor multiplied.
  *
  * The residual and the addition of a step are in operator.cl, the exchange is in pack.cl. Counterparts: src/mz/bt,
  * jacobian.rs, block5.rs, tridiagonal.rs, sweep.rs. Source: NASA report RNR-94-007, section 4.3.1, and the
- * derivatives of the fluxes given there; the elimination is the textbook's. Needs npb_common.h. */
+ * derivatives of the fluxes given there; the elimination is the textbook algorithm. Needs npb_common.h. */
 
 /* Numbers per point in scratch: the columns of a block, and a vector. */
 #define STORED 30

@@ -1,7 +1,7 @@
 /* Packing and unpacking of the face arrays that zones send each other. Counterpart: src/mz/faces.rs.
  *
- * Faces across x are [5][nz - 2][ny - 2] numbers, one for each interior row; faces across y are [5][nz - 2][nx]:
- * whole rows, but their ends are not used.
+ * Faces across x are [5][nz - 2][ny - 2] numbers, one for each interior row. Faces across y are [5][nz - 2][nx]
+ * numbers, which are whole rows whose ends are not used.
  *
  * Threads: the larger of nx and ny, 5 (nz - 2). */
 

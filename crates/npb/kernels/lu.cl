@@ -1,18 +1,19 @@
 /* LU-MZ's sweeps: symmetric successive over-relaxation, front after front of blocks.
  *
- * Forward, w <- D^-1 (dt r + contributions of the points before); backward, w <- w + D^-1 (contributions of the
- * points after). The points of a plane i + j + k = const do not depend on each other. One launch per such plane
- * would take hundreds of launches. So a zone is divided into blocks of BLOCK_X x BLOCK_Y x BLOCK_Z points. A launch
- * sweeps the blocks whose coordinates have the same sum, its `front`, with one thread group per block. In a block a
- * thread walks along one row, in x, one point behind each of the previous threads in y and in z. It carries its
- * point's contribution to the next point of its row, and computes the contributions of the two other previous
- * points from their state and their w. The launches for a front have to follow those for the previous front.
+ * The forward sweep computes w <- D^-1 (dt r + contributions of the points before), the backward sweep w <- w +
+ * D^-1 (contributions of the points after). The points of a plane i + j + k = const do not depend on each other.
+ * One launch per such plane would mean hundreds of launches. So a zone is divided into blocks of BLOCK_X x BLOCK_Y
+ * x BLOCK_Z points. A launch sweeps the blocks whose coordinates have the same sum, its `front`, with one thread
+ * group per block. In a block, each thread walks along one row, in x, one point behind each of the previous threads
+ * in y and in z. The thread carries its point's contribution to the next point of its row, and computes the
+ * contributions of the other two previous points from their state and w. The launches for a front must follow those
+ * for the previous front.
  *
- * The backward sweep is the forward one in mirrored coordinates, with the convection's sign reversed. The matrices
- * are applied to vectors without being formed: with s_c = w_c+1 - v_c w_0, the product of a flux Jacobian with w is
- * the change of the flux, and the product of a viscous Jacobian with w is the change of the stress. The diagonal
- * block D is lower triangular, so substitution is enough to solve it. Couplings to the boundary vanish, since w is
- * zero there; it is neither read nor written.
+ * The backward sweep equals the forward sweep in mirrored coordinates, with the sign of convection reversed. The
+ * matrices are applied to vectors without being formed: with s_c = w_c+1 - v_c w_0, the product of a flux Jacobian
+ * with w is the change of the flux, and the product of a viscous Jacobian with w is the change of the stress. The
+ * diagonal block D is lower triangular, so substitution is enough to solve it. Couplings to the boundary vanish,
+ * because w is zero there; the boundary of w is neither read nor written.
  *
  * The residual and the addition of a step are in operator.cl, the exchange is in pack.cl. Counterparts: src/mz/lu,
  * jacobian.rs, ssor.rs. Source: NASA report RNR-94-007, section 3.3. Needs npb_common.h. */

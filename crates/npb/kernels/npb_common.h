@@ -1,9 +1,10 @@
 /* Definitions that the kernels of the three multi-zone NAS benchmarks share: constants of the physics, the layout
  * of a zone's fields, and access to lines in x. This file has no kernels itself.
  *
- * A field is [5][nz][ny][nx] numbers, x fastest: five components of `points` numbers each. Components are density,
- * the momenta in x, y, z, and energy. Directions are 0 (x), 1 (y), 2 (z); a point is its index within a component.
- * Interior points are 1 .. n - 2 in each direction. Mesh widths are passed as their inverses, tx, ty, tz.
+ * A field consists of [5][nz][ny][nx] numbers, with x varying fastest: five components of `points` numbers each.
+ * Components are density, the momenta in x, y, z, and energy. Directions are 0 (x), 1 (y), 2 (z); a point is its
+ * index within a component. Interior points are 1 .. n - 2 in each direction. Mesh widths are passed as their
+ * inverses, tx, ty, tz.
  *
  * Counterpart: src/mz/physics.rs. Source: NASA report RNR-94-007, section 3. */
 
@@ -32,10 +33,10 @@ DEVICE void store_components(GLOBAL double *field, INT64 points, INT64 at, const
 
 /* Lines in x, one per thread.
  *
- * Neighbouring threads have neighbouring rows, whose points are nx numbers apart. So a group of ROWS threads moves
- * a tile of TILE points of all its rows at a time, along the rows, through local memory. A tile has five fields for
- * each field that is moved. Each has ROWS rows, which are one number longer than TILE so that a column touches all
- * banks. */
+ * Neighbouring threads have neighbouring rows, whose points are nx numbers apart, so direct accesses would not be
+ * contiguous. Instead, a group of ROWS threads moves a tile of TILE points of all its rows at a time, along the
+ * rows, through local memory. A tile has five fields for each field that is moved. Each field has ROWS rows, which
+ * are one number longer than TILE so that a column touches all banks. */
 #define ROWS 32
 #define TILE 8
 #define TILE_SIZE(fields) ((fields) * ROWS * (TILE + 1))

@@ -1,13 +1,13 @@
 /* SP-MZ's transform into waves and its sweeps: scalar pentadiagonal systems along the lines of a zone, one thread
  * per line.
  *
- * In the eigenvectors of a direction the three waves that move with the flow are components 0, 1, 2, and the sound
- * waves are components 3 and 4. So a line has three matrices: one that components 0, 1, 2 share, and one for each
- * of the others. Rows are eliminated without pivoting as they come. The transform that follows a sweep is applied
- * to each point of the solution before it is stored. The right-hand side r is replaced in the interior.
+ * In the eigenvectors of a direction, the three waves that move with the flow are components 0, 1, 2, and the sound
+ * waves are components 3 and 4. So a line has three matrices: one shared by components 0, 1, 2, and one for each of
+ * the other components. Rows are eliminated in order, without pivoting. The transform that follows a sweep is
+ * applied to each point of the solution before it is stored. The right-hand side r is replaced in the interior.
  *
- * Couplings to the boundary's points, whose unknowns are zero, vanish: in elimination since two empty rows precede
- * the first, in substitution since it begins with zeros.
+ * Couplings to the boundary points, whose unknowns are zero, vanish: in elimination because two empty rows precede
+ * the first row, and in substitution because it begins with zeros.
  *
  * The residual and the addition of a step are in operator.cl, the exchange is in pack.cl. Counterparts: src/mz/sp,
  * penta.rs, transforms.rs, sweep.rs. Source: NASA reports RNR-94-007, section 4.4, and NAS-03-010; Pulliam and

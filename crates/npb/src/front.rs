@@ -1,8 +1,9 @@
-//! Common interface for tasks that are submitted at once or recorded for replay. A step is described once for both.
+//! Common interface for submitting tasks immediately and for recording them for replay, so that each step is
+//! described only once.
 //!
-//! `npb-cg` includes this file as well.
+//! `npb-cg` also includes this file.
 
-#![allow(dead_code)] // each of the two crates uses a part of it
+#![allow(dead_code)] // each of the two crates uses only part of this file
 
 use std::borrow::Cow;
 
@@ -11,17 +12,17 @@ use thalweg::memory::{AccessList, IntoOutcome};
 use thalweg::prelude::*;
 use thalweg::task::{Accesses, IterationSpace};
 
-/// Hints for a task, in addition to its accesses and bodies.
+/// Scheduling hints for a task, in addition to its accesses and bodies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hints<'a> {
-    /// The task's work, in any unit that all tasks share.
+    /// The task's work, in any unit as long as all tasks use the same one.
     pub(crate) cost: Option<f64>,
     /// The task's position in an iteration space.
     pub(crate) place: Option<Place<'a>>,
 }
 
 impl Hints<'_> {
-    /// Hints that only give the task's work.
+    /// Creates hints that only state the task's work.
     pub(crate) fn cost(cost: f64) -> Self {
         Self { cost: Some(cost), place: None }
     }
@@ -30,18 +31,18 @@ impl Hints<'_> {
 /// A task's position relative to an iteration space.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// The task is this index.
+    /// The task computes this index of the space.
     At(&'a IterationSpace, usize),
-    /// The task runs on the unit of this index, and is not distributed itself.
+    /// The task runs on the unit that owns this index, and is not itself distributed.
     Beside(&'a IterationSpace, usize),
 }
 
-/// Accepts tasks: a runtime, or a recorder.
+/// A destination for tasks: either the runtime or a recorder.
 pub(crate) trait Front {
     /// Begins the next instance of an iteration space.
     fn begin(&self, space: &IterationSpace);
 
-    /// Submits or records a task with a body for cores and one for accelerators.
+    /// Submits or records a task with one body for cores and another for accelerators.
     #[track_caller]
     fn task<A, C, G>(
         &self,

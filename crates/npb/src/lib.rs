@@ -1,9 +1,9 @@
 //! The multi-zone NAS Parallel Benchmarks, which Thalweg's examples, benches and tests use. (CG is in `npb-cg`.)
 //!
-//! The programs with flags and output are in `examples/`.
+//! The command-line programs are in `examples/`.
 
 mod front;
 pub mod mz;
 
-/// Result of a run, which fails if a task is refused or fails.
+/// Result of a run. A run fails if a task is refused or fails.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

@@ -1,6 +1,8 @@
-//! Results at every vector width of this processor: they differ only by rounding, and are the same from run to run.
+//! Tests results at every vector width of this processor: they may differ only by rounding, and must be the same
+//! from run to run.
 //!
-//! There is only one test, since the width is a setting of the process. `.ci/run` verifies whole runs at every width.
+//! There is only one test, because the width is a process-wide setting. `.ci/run` verifies whole runs at every
+//! width.
 
 use npb::mz::{Benchmark, Class, Fuse, Norms, lanes, limit_lanes, run_serially};
 

@@ -1,7 +1,8 @@
-//! Conditions on a run, such as `idle<10%`, for automatic tests of a program's speed.
+//! Conditions on a run, such as `idle<10%`, for automated performance tests.
 //!
-//! A condition is a quantity, a comparison and a limit. The limit's unit selects the unit of the quantity, as `copies`
-//! is a number or bytes. [`failed`] returns the conditions that a run violates. The module never reads files.
+//! A condition is a quantity, a comparison and a limit. The limit's unit selects the dimension of the quantity: for
+//! example, `copies` can be a count or a number of bytes. [`failed`] returns the conditions that a run violates.
+//! The module never reads files.
 
 use crate::Trace;
 use crate::analysis::{Activity, Analysis, NameUse};
@@ -56,7 +57,7 @@ impl Dimension {
     }
 }
 
-/// Units of limits, with their sizes in percent, nanoseconds, bytes or one.
+/// Units of limits, each with its dimension and its size in percent, nanoseconds, bytes or items.
 const UNITS: [(&str, Dimension, f64); 17] = [
     ("", Dimension::Number, 1.0),
     ("%", Dimension::Percent, 1.0),
@@ -87,7 +88,7 @@ enum Comparison {
     Unequal,
 }
 
-/// The signs; longer ones come before their own prefixes.
+/// The comparison signs. Longer signs come before their own prefixes, because the first match wins.
 const COMPARISONS: [(&str, Comparison); 7] = [
     ("<=", Comparison::AtMost),
     (">=", Comparison::AtLeast),
@@ -207,7 +208,7 @@ impl Quantity {
         })
     }
 
-    /// Returns the dimensions that its limits may have.
+    /// Returns the dimensions that limits on this quantity may have.
     fn dimensions(&self) -> Vec<Dimension> {
         match self {
             Self::Share(_) | Self::Idle | Self::Critical => vec![Dimension::Percent, Dimension::Time],
@@ -218,7 +219,8 @@ impl Quantity {
         }
     }
 
-    /// Returns its value in a run, in one of its dimensions; `None` if no task has its name.
+    /// Returns the quantity's value in a run, in the given dimension; `None` if the quantity names a task that does
+    /// not occur.
     fn of(&self, trace: &Trace, analysis: &Analysis, dimension: Dimension) -> Option<f64> {
         let part = |time: u64, whole: u64| match dimension {
             Dimension::Percent => text::percent(time, whole),
@@ -259,7 +261,7 @@ pub struct Condition {
     dimension: Dimension,
 }
 
-/// The reason why a text is no condition.
+/// The reason why a text is not a valid condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot check `{text}`: {problem}")]
 pub struct ConditionError {
@@ -283,7 +285,7 @@ impl fmt::Display for Condition {
 
 impl Condition {
     fn parse(text: &str) -> Result<Self, String> {
-        // A name in parentheses may contain anything.
+        // A name in parentheses may contain any character, including a comparison sign.
         let after_name = text.rfind(')').map_or(0, |at| at + 1);
         let at = text[after_name..].find(['<', '>', '=', '!']).map(|at| after_name + at);
         let at = at.ok_or("it compares nothing; try a condition such as idle<10%")?;
@@ -311,12 +313,12 @@ impl Condition {
     }
 }
 
-/// A condition that a run violates.
+/// A violated condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     /// The condition.
     pub condition: Condition,
-    /// The quantity's value in the run, with its unit; or why it has none.
+    /// The quantity's value in the run with its unit, or the reason why it has no value.
     pub found: String,
 }
 

@@ -1,26 +1,27 @@
 //! Counters over time: ready tasks, pending tasks, and the bytes in use in each space.
 //!
-//! A counter with up to [`MOST`] changes is exact. A longer one is thinned: of each interval its highest value and
-//! its last one stay, so that peaks remain visible and the value between intervals is right. No counter gets values
-//! that the trace does not have.
+//! A counter with up to [`MOST`] changes is exact. A longer counter is thinned to the highest and the last value of
+//! each interval, so peaks stay visible and the value between intervals is correct. Thinning never invents values
+//! that are not in the trace.
 
 use crate::tables::{NoteKind, Trace};
 use std::collections::BTreeMap;
 
-/// A counter has at most this many points; a screen has fewer columns.
+/// Maximum number of points of a counter, which exceeds the number of columns of any screen.
 pub(crate) const MOST: usize = 100_000;
 
-/// Times in nanoseconds, each with the value from then on.
+/// Points in time, in nanoseconds, each with the counter's value from then on.
 pub(crate) type Points = Vec<(u64, u64)>;
 
-/// The number of tasks that are ready to run and do not run yet.
+/// Returns the number of tasks over time that are ready but not yet running.
 pub(crate) fn ready(trace: &Trace) -> Points {
     let ready = trace.ready();
     let spans = trace.tasks.iter().zip(ready).filter_map(|(task, ready)| Some((ready, task.start?)));
     thin(overlap(spans), MOST)
 }
 
-/// The number of tasks that were submitted and have not ended. A task that was poisoned or cancelled ends then.
+/// Returns the number of tasks over time that were submitted and have not ended. A task ends early when it is
+/// poisoned or cancelled.
 pub(crate) fn pending(trace: &Trace) -> Points {
     let mut ends: Vec<Option<u64>> = trace.tasks.iter().map(|task| task.finished).collect();
     for note in &trace.notes {
@@ -32,7 +33,7 @@ pub(crate) fn pending(trace: &Trace) -> Points {
     thin(overlap(spans), MOST)
 }
 
-/// The bytes in use, for each space that has records of it.
+/// Returns the bytes in use over time, for each space with memory records.
 pub(crate) fn memory(trace: &Trace) -> BTreeMap<usize, Points> {
     let mut spaces: BTreeMap<usize, Points> = BTreeMap::new();
     for change in &trace.memory {
@@ -45,8 +46,8 @@ pub(crate) fn memory(trace: &Trace) -> BTreeMap<usize, Points> {
     spaces.into_iter().map(|(space, points)| (space, thin(points, MOST))).collect()
 }
 
-/// For each time at which it changes, the number of spans that contain the time. A span that ends at `u64::MAX` never
-/// ends.
+/// Returns the number of spans that contain a point in time, at each time when that number changes. A span that
+/// ends at `u64::MAX` never ends.
 fn overlap(spans: impl Iterator<Item = (u64, u64)>) -> Points {
     let mut changes: Vec<(u64, bool)> = Vec::new();
     for (start, end) in spans.filter(|(start, end)| start < end) {
@@ -73,13 +74,13 @@ fn overlap(spans: impl Iterator<Item = (u64, u64)>) -> Points {
     points
 }
 
-/// At most `most` of the points, which are in the order of time.
+/// Thins points in order of time to at most `most`.
 fn thin(points: Points, most: usize) -> Points {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return points };
     if points.len() <= most {
         return points;
     }
-    // Each interval gives two points, and the first and last one may be cut.
+    // Each interval yields two points, and the first and the last interval may be partial.
     let width = (last.0 - first.0) / (most as u64 / 2 - 1) + 1;
     let mut thinned = Vec::with_capacity(most);
     for interval in points.chunk_by(|one, other| one.0 / width == other.0 / width) {
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn overlap_counts_spans_at_each_change() {
         let spans = [(0, 4), (2, 6), (4, 5), (3, 3), (5, u64::MAX)];
-        // At 4 one span ends and another begins: no change.
+        // At time 4, one span ends and another begins, so the count does not change.
         assert_eq!(overlap(spans.into_iter()), [(0, 1), (2, 2), (6, 1)]);
         assert_eq!(overlap([(7, 9)].into_iter()), [(0, 0), (7, 1), (9, 0)]);
         assert_eq!(overlap(std::iter::empty()), [(0, 0)]);

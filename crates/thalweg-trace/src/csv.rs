@@ -1,7 +1,8 @@
-//! Export of a trace to CSV files, one for each table, for spreadsheets and data frames.
+//! Export of a trace to CSV files, one per table, for spreadsheets and data frames.
 //!
-//! The first line of a file has the columns' names; columns of times end in `_ns`. A field is empty if its value is not
-//! known. Names with commas, quotes or line breaks are quoted (RFC 4180). Other files in the folder are never touched.
+//! The first line of each file lists the column names; names of time columns end in `_ns`. A field is empty if its
+//! value is unknown. Names with commas, quotes or line breaks are quoted (RFC 4180). Other files in the folder are
+//! never touched.
 
 use crate::Trace;
 use crate::sheets::{SHEETS, Sheet, Value};
@@ -16,7 +17,7 @@ use std::path::Path;
 /// a folder, which is created if it is missing. Files of these names are replaced.
 ///
 /// # Errors
-/// If the folder or a file cannot be written; the error names it.
+/// Returns an error if the folder or a file cannot be written; the error names it.
 pub fn write(trace: &Trace, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder).map_err(|problem| at(folder, &problem))?;
     for sheet in &SHEETS {
@@ -40,7 +41,7 @@ fn write_sheet(trace: &Trace, sheet: &Sheet, path: &Path) -> io::Result<()> {
             let field = match value {
                 Value::Null => "",
                 Value::Number(number) => {
-                    let _ = write!(digits, "{number}"); // a string takes everything
+                    let _ = write!(digits, "{number}"); // writing to a string cannot fail
                     &digits
                 }
                 Value::Text(text) => text,

@@ -1,4 +1,4 @@
-//! The file around the records: a head, then frames, each with its kind and its length.
+//! The file format around the records: a header followed by frames, each with its kind and length.
 //!
 //! ```text
 //! file  = "THALWEG\x1a" version:u32 frame*
@@ -14,13 +14,13 @@
 //! | [`REGIONS`] | per region: number (`u32`), length of its text (`u32`), data object (`u64`), bytes (`u64`), text |
 //! | [`END`] | ticks at the end of the run (`u64`) |
 //!
-//! A name is written before the first record that refers to it. So a file that ends early, because the program was
-//! killed, is complete up to its last whole frame. Frames of one thread may be out of order: their positions state
-//! where they belong.
+//! A name is written before the first record that refers to it. So a file that ends early because the program was
+//! killed is usable up to its last complete frame. Frames of one thread may be out of order; the position in each
+//! frame says where its words belong.
 
 /// The first eight bytes of a trace file.
 pub const MAGIC: [u8; 8] = *b"THALWEG\x1a";
-/// The version of the format; a reader refuses others.
+/// The version of the format. Readers reject all other versions.
 pub const VERSION: u32 = 1;
 /// A frame with lines `key TAB value`; see [`Trace`](crate::Trace) for the keys.
 pub const META: u32 = 1;
@@ -30,12 +30,12 @@ pub const SITES: u32 = 2;
 pub const DATA: u32 = 3;
 /// A frame with records of one thread.
 pub const EVENTS: u32 = 4;
-/// The last frame of a run that ended normally.
+/// The final frame, present only if the run ended normally.
 pub const END: u32 = 5;
 /// A frame with regions, in traces that have accesses.
 pub const REGIONS: u32 = 6;
 
-/// Returns the head of a file.
+/// Returns the file header.
 pub fn head() -> [u8; 12] {
     let mut head = [0; 12];
     head[..8].copy_from_slice(&MAGIC);
@@ -43,10 +43,10 @@ pub fn head() -> [u8; 12] {
     head
 }
 
-/// Appends a frame whose payload `fill` appends.
+/// Appends a frame, calling `fill` to append its payload.
 ///
 /// # Panics
-/// If the payload has 4 GiB or more.
+/// Panics if the payload is 4 GiB or larger.
 pub fn push(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend(kind.to_le_bytes());
     let at = out.len();

@@ -1,12 +1,12 @@
-//! Trace files of thalweg: the format that a runtime writes, and a reader for the tools that show it.
+//! Thalweg trace files: the format that a runtime writes, and a reader for the tools that display it.
 //!
 //! A trace describes the run of one runtime: each task with its place in the source, the dependences between tasks,
-//! where and when each task ran, each copy between memories, and what units did between tasks. [`record`] has the
-//! binary records, [`frame`] the file around them, and [`Trace::read`] turns a file into tables of tasks,
+//! where and when each task ran, each copy between memories, and what units did between tasks. [`record`] defines
+//! the binary records and [`frame`] the file around them. [`Trace::read`] turns a file into tables of tasks,
 //! dependences, copies and states.
 //!
-//! The crate never talks to a runtime: the library writes with [`record`] and [`frame`], and tools read with
-//! [`Trace`].
+//! The crate never talks to a runtime. The runtime library writes traces using [`record`] and [`frame`], and tools
+//! read them using [`Trace`].
 
 #[cfg(feature = "tools")]
 pub mod analysis;

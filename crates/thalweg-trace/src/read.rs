@@ -1,9 +1,9 @@
 //! The reader of trace files, which turns them into tables.
 //!
-//! A file that ends early, or is damaged, is read up to that point; [`Trace::problem`] states the problem and the
-//! byte. A file that is not a trace, or has another version, is refused.
+//! If a file ends early or is damaged, it is read up to that point, and [`Trace::problem`] states the problem and
+//! the byte offset. A file that is not a trace or has another version is rejected.
 //!
-//! Records of several threads are joined by the numbers of tasks: no order between threads is assumed.
+//! Records of different threads are joined by task number, because no order between threads is assumed.
 
 use crate::frame::{self, MAGIC, VERSION};
 use crate::record::{self, Between, End, Happened, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of};
@@ -13,43 +13,43 @@ use crate::tables::{
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// The reason why a file is refused.
+/// The error returned when a file is rejected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file cannot be read.
     #[error("cannot read trace {path}: {source}")]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The reason.
+        /// The underlying I/O error.
         source: std::io::Error,
     },
     /// The file is not a trace.
     #[error("cannot read trace {path}: {problem}")]
     Format {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The problem, and the byte.
+        /// The problem and its byte offset.
         problem: String,
     },
 }
 
 impl Trace {
-    /// Reads a file.
+    /// Reads a trace file.
     ///
     /// # Errors
-    /// If the file cannot be read, is not a trace, or has another version. A file that ends early is not an error:
-    /// see [`Trace::problem`].
+    /// Returns an error if the file cannot be read, is not a trace, or has another version. A file that ends early
+    /// is not an error; see [`Trace::problem`].
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let bytes = std::fs::read(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
         Self::from_bytes(&bytes).map_err(|problem| ReadError::Format { path: path.to_owned(), problem })
     }
 
-    /// Reads the bytes of a file.
+    /// Reads a trace from the bytes of a file.
     ///
     /// # Errors
-    /// The problem, if it is not a trace or has another version.
+    /// Returns a description of the problem if the bytes are not a trace or have another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         if !bytes.starts_with(&MAGIC) {
             let problem = "byte 0: it does not begin like a trace; try a file that was written with THALWEG_TRACE=FILE";
@@ -79,18 +79,18 @@ impl Trace {
     }
 }
 
-/// The state of reading a file.
+/// The reader's state.
 #[derive(Default)]
 struct Reader {
     trace: Trace,
     ticks_per_ns: f64,
-    /// Each thread's words by the positions of the first ones.
+    /// For each thread, the frames' words, keyed by the position of their first word.
     words: BTreeMap<u32, BTreeMap<u64, Vec<u64>>>,
     /// The end of the run, in ticks.
     end: Option<u64>,
 }
 
-/// The fields of a payload, taken one after the other.
+/// A cursor over the fields of a payload.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -114,7 +114,7 @@ impl<'a> Fields<'a> {
 }
 
 impl Reader {
-    /// Reads the frame at a byte, and returns where the next one begins.
+    /// Reads the frame at byte `at`; returns where the next frame begins.
     fn frame(&mut self, bytes: &[u8], at: usize) -> Result<usize, String> {
         let mut rest = Fields(&bytes[at..]);
         let ends_early = |_| "the file ends in the middle of a frame; was the program killed?".to_owned();
@@ -202,7 +202,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Puts the tables together.
+    /// Builds the tables.
     fn finish(mut self) -> Trace {
         let threads = std::mem::take(&mut self.words);
         if self.trace.sites.is_empty() {
@@ -211,7 +211,8 @@ impl Reader {
         }
         let mut events = Events::default();
         for (thread, frames) in threads {
-            // If frames are missing, because a writer kept only the latest ones, a new sequence begins.
+            // If frames are missing because the writer kept only the latest ones, a new sequence begins after the
+            // gap.
             let mut sequences: Vec<(u64, Vec<u64>)> = Vec::new();
             for (position, words) in frames {
                 match sequences.last_mut() {
@@ -241,17 +242,17 @@ impl Reader {
     }
 }
 
-/// The known facts about a task.
+/// What is known about a task so far.
 #[derive(Default, Clone)]
 struct Known {
     submitted: Option<(u64, u32)>,
     parent: Option<u64>,
     stages: [Option<u64>; 6],
-    /// Start, end, unit, device, outcome.
+    /// The task's start, end, unit, device and outcome, once it ran.
     ran: Option<(u64, u64, u32, u16, End)>,
 }
 
-/// The records of all threads, with tasks by their numbers.
+/// The records of all threads, with tasks keyed by task number.
 #[derive(Default)]
 struct Events {
     tasks: HashMap<u64, Known>,
@@ -353,7 +354,7 @@ impl Events {
         Ok(())
     }
 
-    /// Returns the tables, together with the facts that the file states outside of the records.
+    /// Returns the finished trace, combining the tables with the facts that the file states outside of the records.
     fn into_trace(mut self, mut trace: Trace) -> Trace {
         let site_of = |site: u32, trace: &Trace| (site as usize).min(trace.sites.len() - 1);
         let mut known: Vec<(u64, Known)> = self.tasks.drain().filter(|(_, known)| known.submitted.is_some()).collect();

@@ -1,39 +1,41 @@
-//! Binary records of events: sequences of 64-bit words, written by one thread each and read in that order.
+//! Binary event records: sequences of 64-bit words, each written by one thread and read in the same order.
 //!
-//! The first word of a record has its kind in bits 0..8, a small field in bits 8..32 and a time in bits 32..64. Times
-//! are ticks of the trace's clock since the last [`BASE`] record of the same thread, so that they fit 32 bits; a
-//! thread writes a new base when they no longer would. Records without a time use bits 8..64 for something else.
+//! The first word of a record holds its kind in bits 0..8, a small field in bits 8..32 and a time in bits 32..64.
+//! Times are ticks of the trace's clock since the last [`BASE`] record of the same thread, so that they fit into 32
+//! bits; a thread writes a new base when a time would no longer fit. Records without a time use bits 8..64 for
+//! another purpose.
 //!
 //! A task costs 48 bytes ([`SUBMITTED`], [`DEPENDENT`], [`RAN`]) and each dependence 8.
 //!
 //! Invariants:
-//! 1. The number of words of a record follows from its kind alone ([`words`]), so a reader can skip kinds that it
-//!    cannot interpret, but not kinds that it does not know at all.
+//! 1. The length of a record in words follows from its kind alone ([`words`]). So a reader can skip records of a
+//!    known kind that it does not interpret, but not records of an unknown kind.
 //! 2. [`VALUE`], [`ORDER`] and [`FAR`] records follow the [`DEPENDENT`] record of their successor in the same
 //!    thread's sequence, and [`PARENT`] follows [`SUBMITTED`].
 
-/// A new base for times. Word 1: ticks since the trace began.
+/// Sets a new time base. Word 1: ticks since the trace began.
 pub const BASE: u8 = 1;
-/// A task was submitted. Small field: its site. Word 1: its number.
+/// A task was submitted. Small field: the task's site. Word 1: the task's number.
 pub const SUBMITTED: u8 = 2;
-/// The parent of the task submitted last. Bits 8..64: its number.
+/// Names the parent of the most recently submitted task. Bits 8..64: the parent's number.
 pub const PARENT: u8 = 3;
-/// The task that the following dependences belong to. Bits 8..64: its number.
+/// Names the task that the following dependences belong to. Bits 8..64: the task's number.
 pub const DEPENDENT: u8 = 4;
-/// A dependence that carries a value. Small field: the data object. Bits 32..64: how many numbers earlier the
-/// predecessor was submitted.
+/// A dependence that carries a value. Small field: the data object. Bits 32..64: the successor's number minus the
+/// predecessor's number.
 pub const VALUE: u8 = 5;
 /// A dependence that only orders, with the fields of [`VALUE`].
 pub const ORDER: u8 = 6;
-/// A dependence on a task too far back for 32 bits. Bits 8: carries a value. Word 1: the predecessor's number.
+/// A dependence on a task that is too far back for 32 bits. Bit 8: whether the dependence carries a value. Word 1:
+/// the predecessor's number.
 pub const FAR: u8 = 7;
-/// A body has ended; the time is its end. Small field: unit (20 bits) and outcome (4 bits). Word 1: the task's number.
-/// Word 2: the body's duration in ticks (48 bits) and its device plus one (16 bits).
+/// A body has ended; the record's time is its end. Small field: unit (20 bits) and outcome (4 bits). Word 1: the
+/// task's number. Word 2: the body's duration in ticks (48 bits) and its device plus one (16 bits).
 pub const RAN: u8 = 8;
-/// A task has reached a stage. Small field: unit (20 bits) and stage (4 bits). Word 1: its number.
+/// A task has reached a stage. Small field: unit (20 bits) and stage (4 bits). Word 1: the task's number.
 pub const STAGE: u8 = 9;
-/// A copy has ended. Small field: the reason. Word 1: duration in ticks. Word 2: ticks that it waited for its link (32
-/// bits), source space (16 bits), destination space (16 bits). Word 3: bytes. Word 4: the data object.
+/// A copy has ended. Small field: the reason. Word 1: duration in ticks. Word 2: ticks spent waiting for the link
+/// (32 bits), source space (16 bits), destination space (16 bits). Word 3: bytes. Word 4: the data object.
 pub const COPY: u8 = 10;
 /// A thread has ended a state other than running a body. Small field: unit (20 bits) and state (4 bits). Word 1:
 /// duration in ticks.
@@ -46,24 +48,24 @@ pub const NOTE: u8 = 13;
 /// the instance. Word 2: state (8 bits) and pivot (32 bits).
 pub const DECISION: u8 = 14;
 
-/// An access of the task submitted last, in traces that have them. Small field: the region. Bits 32..40: the mode
-/// ([`Mode`]).
+/// An access by the most recently submitted task, in traces that include accesses. Small field: the region. Bits
+/// 32..40: the mode ([`Mode`]).
 pub const ACCESS: u8 = 15;
 
-/// The site of a task that has none, and the data object of a dependence without one.
+/// Stands for the site of a task without a site, and for the data object of a dependence without one.
 pub const UNKNOWN: u32 = (1 << 24) - 1;
-/// The unit of a thread that leads none.
+/// Stands for the unit of a thread that leads no unit.
 pub const NO_UNIT: u32 = (1 << 20) - 1;
 
 /// How a body has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum End {
-    /// It returned without an error.
+    /// The body returned without an error.
     Done = 0,
-    /// It failed: by an error, a panic, or its device.
+    /// The body failed because of an error, a panic, or its device.
     Failed = 1,
-    /// It returned, and the task continues without a thread.
+    /// The body returned, but the task continues without a thread.
     Detached = 2,
 }
 
@@ -71,17 +73,17 @@ pub enum End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
-    /// All predecessors have ended: the policy has the task.
+    /// All predecessors have ended, so the task is now with the policy.
     Ready = 0,
     /// The policy has chosen a unit.
     Placed = 1,
-    /// Memory for its regions is reserved.
+    /// Memory for the task's regions is reserved.
     Reserved = 2,
-    /// Its data have arrived: it is in its unit's queue.
+    /// The task's data have arrived, so the task is in its unit's queue.
     Launched = 3,
-    /// It is in its device's queue.
+    /// The task is in its device's queue.
     Issued = 4,
-    /// It has ended, after its body had returned ([`End::Detached`]).
+    /// The task has ended, some time after its body returned ([`End::Detached`]).
     Ended = 5,
 }
 
@@ -89,9 +91,9 @@ pub enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Between {
-    /// It searches for a task and finds none.
+    /// The thread searches for a task and finds none.
     Search = 0,
-    /// It sleeps.
+    /// The thread sleeps.
     Sleep = 1,
     /// A submitter waits because too many tasks are pending.
     Throttle = 2,
@@ -105,21 +107,21 @@ pub enum Between {
 pub enum Why {
     /// A task needs the data.
     Needed = 0,
-    /// The data leave a memory that is short.
+    /// The data are evicted from a memory that has run short.
     Evicted = 1,
 }
 
-/// An event of a task besides running.
+/// An event in the life of a task other than running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Happened {
-    /// A predecessor failed, so its body was not run.
+    /// A predecessor failed, so the task's body did not run.
     Poisoned = 0,
-    /// Its device had no memory for it.
+    /// The device had no memory for the task.
     Refused = 1,
-    /// It was returned from a lost device.
+    /// The task was returned from a lost device.
     Returned = 2,
-    /// It was cancelled.
+    /// The task was cancelled.
     Cancelled = 3,
 }
 
@@ -127,17 +129,17 @@ pub enum Happened {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// It reads.
+    /// The task reads the region.
     Read = 0,
-    /// It overwrites.
+    /// The task overwrites the region.
     Write = 1,
-    /// It reads and writes.
+    /// The task reads and writes the region.
     Update = 2,
-    /// It updates, in any order with others but not together with them.
+    /// The task updates the region, in any order relative to other such updates but never concurrently with them.
     Commutative = 3,
-    /// It adds to a replica that is combined later.
+    /// The task adds to a replica, which is combined with the others later.
     Reduction = 4,
-    /// It touches no element: it is only ordered, or declares for its children.
+    /// The task touches no element. It only needs to be ordered, or declares the access for its children.
     Order = 5,
 }
 
@@ -152,7 +154,7 @@ pub const fn words(kind: u8) -> Option<usize> {
     }
 }
 
-/// Returns a first word: kind, small field and time.
+/// Returns a first word with a kind, small field and time.
 pub const fn first(kind: u8, small: u32, time: u32) -> u64 {
     kind as u64 | ((small & UNKNOWN) as u64) << 8 | (time as u64) << 32
 }
@@ -162,7 +164,7 @@ pub const fn long(kind: u8, payload: u64) -> u64 {
     kind as u64 | payload << 8
 }
 
-/// Returns a small field with a unit and four bits.
+/// Returns a small field that holds a unit and four bits.
 pub const fn of_unit(unit: u32, bits: u8) -> u32 {
     (if unit < NO_UNIT { unit } else { NO_UNIT }) | (bits as u32 & 15) << 20
 }

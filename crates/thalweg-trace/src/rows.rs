@@ -1,20 +1,20 @@
-//! Rows of a timeline: the bodies, states and copies of a trace, each on the row of its unit, device, thread or link.
+//! Timeline rows: the bodies, states and copies of a trace, each on the row of its unit, device, thread or link.
 //!
-//! Exporters that draw one bar per body share this module, so that they agree about which bar is on which row. Slices
-//! that overlap without one containing the other, such as two kernels on one device, are put onto further layers.
+//! All exporters that draw one bar per body use this module, so they agree on which bar belongs to which row.
+//! Slices that overlap without nesting, such as two kernels on one device, go onto separate layers.
 //!
 //! Invariants:
-//! 1. Slices of a layer are in the order of their starts, a longer one before a shorter one that starts with it.
-//! 2. Of two slices of a layer, one contains the other or they do not overlap. Bodies on a device and copies never
-//!    contain each other; bodies on a CPU do if one waits and its thread runs the other.
+//! 1. Slices of a layer are sorted by start; if two start at the same time, the longer one comes first.
+//! 2. Any two slices of a layer are either nested or disjoint. Bodies on a device never nest, nor do copies. Bodies
+//!    on a CPU nest if one of them waits and its thread runs the other one meanwhile.
 //!
-//! Nothing here drops, merges or shortens a slice.
+//! This module never drops, merges or shortens a slice.
 
 use crate::tables::{StateKind, Trace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// The owner of some layers; the order of owners is the order of rows on a screen.
+/// The owner of one or more layers. Owners sort in the order in which their rows appear on screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner {
     /// The thread that leads a unit, or one of the unit's devices.
@@ -35,7 +35,7 @@ pub(crate) enum Entry {
     Copy(usize),
 }
 
-/// A bar of a timeline. Times are nanoseconds of the trace.
+/// A bar in the timeline. Times are in nanoseconds on the trace's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slice {
     pub(crate) start: u64,
@@ -43,16 +43,16 @@ pub(crate) struct Slice {
     pub(crate) entry: Entry,
 }
 
-/// A layer of a row.
+/// A row: one layer of an owner.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) owner: Owner,
-    /// 0 for the first layer of the owner.
+    /// Index of this layer among the owner's layers, counting from 0.
     pub(crate) layer: usize,
     pub(crate) slices: Vec<Slice>,
 }
 
-/// An edge of a slice.
+/// The start or end of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edge {
     Begin,
@@ -60,7 +60,7 @@ pub(crate) enum Edge {
 }
 
 impl Owner {
-    /// The name of the row.
+    /// Returns the name of the row.
     pub(crate) fn name(self, trace: &Trace) -> String {
         match self {
             Self::Unit { unit, device: None } => match trace.units.get(unit) {
@@ -79,7 +79,7 @@ impl Owner {
         }
     }
 
-    /// Whether a slice may contain another: only threads of the host run a body within a body or a state.
+    /// Returns whether slices may nest. Only host threads run a body inside another body or inside a state.
     fn nests(self, trace: &Trace) -> bool {
         match self {
             Self::Unit { unit, device: None } => trace.units.get(unit).is_none_or(|unit| unit.kind == "CPU"),
@@ -89,7 +89,7 @@ impl Owner {
     }
 }
 
-/// The name of a space, or its number if the trace names none.
+/// Returns the name of a space, or its number if the trace does not name it.
 pub(crate) fn space_name(trace: &Trace, space: usize) -> String {
     match trace.spaces.get(space) {
         Some(name) if !name.is_empty() => name.clone(),
@@ -97,7 +97,7 @@ pub(crate) fn space_name(trace: &Trace, space: usize) -> String {
     }
 }
 
-/// The name of a state.
+/// Returns the name of a state.
 pub(crate) fn state_name(kind: StateKind) -> &'static str {
     match kind {
         StateKind::Search => "search",
@@ -107,7 +107,7 @@ pub(crate) fn state_name(kind: StateKind) -> &'static str {
     }
 }
 
-/// The program's name with the number of its process and the name of the runtime, as far as they are known.
+/// Returns the program's name with its process ID and the name of the runtime, as far as these are known.
 pub(crate) fn process_name(trace: &Trace) -> String {
     let fact = |key: &str| trace.facts.get(key).map_or("", String::as_str);
     let program = fact("program");
@@ -121,7 +121,7 @@ pub(crate) fn process_name(trace: &Trace) -> String {
     name
 }
 
-/// All rows of a trace, in the order of their owners; each unit has one, even if nothing ran on it.
+/// Returns all rows of a trace, sorted by owner. Every unit has a row, even if nothing ran on it.
 pub(crate) fn rows(trace: &Trace) -> Vec<Row> {
     let units = (0..trace.units.len()).map(|unit| (Owner::Unit { unit, device: None }, Vec::new()));
     let mut by_owner: BTreeMap<Owner, Vec<Slice>> = units.collect();
@@ -138,7 +138,7 @@ pub(crate) fn rows(trace: &Trace) -> Vec<Row> {
         add(owner, state.start, state.end, Entry::State(at));
     }
     for (at, copy) in trace.copies.iter().enumerate() {
-        // While it waits for the link, others are on it.
+        // A waiting copy does not occupy the link, because other copies do; so its slice begins after the wait.
         let begins = copy.start.saturating_add(copy.waited).min(copy.end);
         add(Owner::Link { from: copy.from, to: copy.to }, begins, copy.end, Entry::Copy(at));
     }
@@ -149,11 +149,11 @@ pub(crate) fn rows(trace: &Trace) -> Vec<Row> {
     by_owner.into_iter().flat_map(layers_of).collect()
 }
 
-/// Puts slices onto as few layers as the invariants allow; the first layer alone nests.
+/// Distributes slices over as few layers as the invariants allow. Only the first layer may contain nested slices.
 fn layers(mut slices: Vec<Slice>, nests: bool) -> Vec<Vec<Slice>> {
     slices.sort_unstable_by_key(|slice| (slice.start, Reverse(slice.end), slice.entry));
     let mut layers = vec![Vec::new()];
-    // The ends of the slices that are open on the first layer, if it nests.
+    // The ends of the slices that are currently open on the first layer, if slices may nest there.
     let mut open: Vec<u64> = Vec::new();
     let mut busy: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let mut free: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
@@ -187,8 +187,8 @@ fn layers(mut slices: Vec<Slice>, nests: bool) -> Vec<Vec<Slice>> {
     layers
 }
 
-/// Calls `visit(time, slice, edge)` for each edge of a layer's slices in the order of time; an end comes before a
-/// begin at the same time, unless it is the end of a slice without duration.
+/// Calls `visit(time, slice, edge)` for each edge of a layer's slices in order of time. At equal times, an end
+/// comes before a start, unless it is the end of a slice without duration.
 pub(crate) fn walk(slices: &[Slice], mut visit: impl FnMut(u64, usize, Edge)) {
     let mut open: Vec<usize> = Vec::new();
     for (at, slice) in slices.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! The tables of a trace as plain values, for CSV files and databases: names, columns and rows.
+//! The tables of a trace as plain values for CSV files and databases, with their names, columns and rows.
 //!
-//! Columns of times end in `_ns`: nanoseconds since the runtime was built. The first columns of the tables of tasks,
-//! units, spaces, sites, threads, regions and data are the numbers by which other tables refer to them. Unknown values
-//! are null. The module knows nothing of files.
+//! Names of time columns end in `_ns`; their values are nanoseconds since the runtime was built. In the tables of
+//! tasks, units, spaces, sites, threads, regions and data, the first column is the ID by which other tables refer
+//! to the row. Unknown values are null. This module does not access files.
 
 use crate::{AccessMode, NoteKind, Outcome, StateKind, Trace};
 use std::io;
@@ -17,31 +17,31 @@ pub(crate) enum Value<'a> {
 
 use Value::{Null, Number, Text};
 
-/// One of the tables.
+/// A table.
 #[derive(Debug)]
 pub(crate) struct Sheet {
     pub(crate) name: &'static str,
     pub(crate) columns: &'static [&'static str],
-    /// The columns of text; the others are numbers.
+    /// The names of the text columns; all other columns are numeric.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "CSV has no types"))]
     pub(crate) texts: &'static [&'static str],
-    /// Whether the first column is the number of the row.
+    /// Whether the first column is the row's ID.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "CSV has no keys"))]
     pub(crate) has_key: bool,
-    /// The columns that queries look up.
+    /// The columns that queries use for lookups.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "CSV has no indices"))]
     pub(crate) indices: &'static [&'static str],
     rows: fn(&Trace, &mut Visit<'_>) -> io::Result<()>,
 }
 
-/// A function that takes a row.
+/// A function that is called with each row.
 pub(crate) type Visit<'a> = dyn FnMut(&[Value<'_>]) -> io::Result<()> + 'a;
 
 impl Sheet {
     /// Calls `visit` for each row, in order.
     ///
     /// # Errors
-    /// The first error of `visit`.
+    /// Returns the first error of `visit`.
     pub(crate) fn each_row(&self, trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
         (self.rows)(trace, visit)
     }
@@ -255,7 +255,7 @@ fn names(names: &[String], visit: &mut Visit<'_>) -> io::Result<()> {
     names.iter().enumerate().try_for_each(|(number, name)| visit(&[index(number), Text(name)]))
 }
 
-/// `search`, `sleep`, `throttle`, `wait`.
+/// Returns `search`, `sleep`, `throttle` or `wait`.
 fn state_name(state: StateKind) -> &'static str {
     match state {
         StateKind::Search => "search",
@@ -265,7 +265,7 @@ fn state_name(state: StateKind) -> &'static str {
     }
 }
 
-/// `poisoned`, `refused`, `returned`, `cancelled`.
+/// Returns `poisoned`, `refused`, `returned` or `cancelled`.
 fn note_name(note: NoteKind) -> &'static str {
     match note {
         NoteKind::Poisoned => "poisoned",
@@ -275,7 +275,7 @@ fn note_name(note: NoteKind) -> &'static str {
     }
 }
 
-/// `read`, `write`, `update`, `commutative`, `reduction`, `order`.
+/// Returns `read`, `write`, `update`, `commutative`, `reduction` or `order`.
 fn mode_name(mode: AccessMode) -> &'static str {
     match mode {
         AccessMode::Read => "read",
@@ -287,7 +287,7 @@ fn mode_name(mode: AccessMode) -> &'static str {
     }
 }
 
-/// `done`, `failed`, `detached`.
+/// Returns `done`, `failed` or `detached`.
 fn outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Done => "done",
@@ -322,7 +322,7 @@ fn tasks(trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
     })
 }
 
-/// Visits the facts in the file by name, then those about the file.
+/// Visits the facts stored in the file, sorted by name, and then the facts about the file itself.
 fn facts(trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
     let mut facts: Vec<_> = trace.facts.iter().collect();
     facts.sort_unstable();

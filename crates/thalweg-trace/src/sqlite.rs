@@ -4,9 +4,9 @@
 //! SELECT name, count(*), avg(duration_ns), max(wait_ns) FROM tasks GROUP BY name ORDER BY sum(duration_ns) DESC;
 //! ```
 //!
-//! All tables are written in one transaction: an older database of a trace keeps its tables until the new ones are
-//! complete. Files that are no databases, and databases of other programs, are never overwritten: the module recognizes
-//! its databases by their application number.
+//! All tables are written in one transaction, so an existing trace database keeps its tables until the new ones are
+//! complete. Files that are not databases, and databases of other programs, are never overwritten; the module
+//! recognizes trace databases by their application ID.
 
 use crate::Trace;
 use crate::sheets::{SHEETS, Sheet, Value};
@@ -15,15 +15,16 @@ use rusqlite::{Connection, ToSql, Transaction, params_from_iter};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The application number of databases of traces: "THLW".
+/// The application ID of trace databases: "THLW".
 const APPLICATION: i64 = 0x5448_4c57;
 /// The first bytes of every SQLite database.
 const HEAD: [u8; 16] = *b"SQLite format 3\0";
 
-/// Writes a database. The tables of an older database of a trace are replaced.
+/// Writes a database. The tables of an existing trace database are replaced.
 ///
 /// # Errors
-/// If the file exists and is no database or one of another program, or if it cannot be written. The error names it.
+/// Returns an error if the file exists but is not a database or was created by another program, or if it cannot be
+/// written. The error names the file.
 pub fn write(trace: &Trace, path: &Path) -> io::Result<()> {
     let at = |problem: io::Error| {
         let text = format!("cannot write {}: {problem}; try a file that does not exist yet", path.display());
@@ -33,7 +34,7 @@ pub fn write(trace: &Trace, path: &Path) -> io::Result<()> {
     write_tables(trace, path).map_err(|problem| at(into_io(problem)))
 }
 
-/// Fails if there is a file that is no database.
+/// Returns an error if the path exists and is not an SQLite database.
 fn refuse_other_files(path: &Path) -> io::Result<()> {
     let mut head = Vec::new();
     match std::fs::File::open(path) {
@@ -88,7 +89,7 @@ fn write_sheet(trace: &Trace, sheet: &Sheet, transaction: &Transaction<'_>) -> r
     Ok(())
 }
 
-/// A value as the database takes it. Numbers above its largest integer become that integer.
+/// A value in the form that SQLite accepts. Numbers above SQLite's largest integer are clamped to that integer.
 struct Column<'a>(Value<'a>);
 
 impl ToSql for Column<'_> {

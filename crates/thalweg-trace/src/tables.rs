@@ -1,11 +1,12 @@
-//! A trace in memory: tables of events, with all times in nanoseconds since the runtime was built.
+//! In-memory representation of a trace: tables of events, with all times in nanoseconds since the runtime was
+//! built.
 
 pub use crate::record::{Between as StateKind, End as Outcome, Happened as NoteKind, Mode as AccessMode};
 use std::collections::HashMap;
 
-/// A run.
+/// The trace of a run.
 ///
-/// Tasks are in the order of submission; every other table refers to them by their position in `tasks`.
+/// Tasks are in order of submission, and every other table refers to a task by its position in `tasks`.
 ///
 /// ```no_run
 /// use thalweg_trace::Trace;
@@ -19,66 +20,67 @@ pub struct Trace {
     /// Facts about the run: `program`, `process`, `runtime`, `version`, `scheduler`, `configuration`, `started` (UTC,
     /// nanoseconds since 1970), `simulated` (`true` or `false`).
     pub facts: HashMap<String, String>,
-    /// The compute units, by number.
+    /// The compute units, indexed by unit number.
     pub units: Vec<Unit>,
-    /// The address spaces, by number; the first is host memory.
+    /// The names of the address spaces, indexed by space number. The first one is host memory.
     pub spaces: Vec<String>,
     /// The names of threads that recorded something.
     pub threads: Vec<String>,
-    /// Places in the source where tasks are submitted, with the tasks' names.
+    /// The source locations where tasks are submitted, with the tasks' names.
     pub sites: Vec<Site>,
-    /// The data objects that dependences and copies name, by their numbers.
+    /// The data objects that dependences and copies refer to, keyed by ID.
     pub data: HashMap<u64, Data>,
     /// The tasks.
     pub tasks: Vec<Task>,
-    /// The regions that tasks access, if the trace was asked for accesses.
+    /// The regions that tasks access; empty unless the recording of accesses was enabled.
     pub regions: Vec<Region>,
-    /// The accesses, grouped by task, if the trace was asked for them.
+    /// The accesses, grouped by task; empty unless the recording of accesses was enabled.
     pub accesses: Vec<Access>,
     /// The dependences, grouped by successor.
     pub dependences: Vec<Dependence>,
-    /// The copies, by their ends.
+    /// The copies, in order of their ends.
     pub copies: Vec<Copy>,
-    /// The states of threads between bodies, by their ends.
+    /// The states of threads between bodies, in order of their ends.
     pub states: Vec<State>,
-    /// Bytes in use in each space, whenever they changed, by time.
+    /// The bytes in use in each space: one entry per change, in order of time.
     pub memory: Vec<Memory>,
-    /// The events of tasks besides running, by time.
+    /// Events of tasks other than running, in order of time.
     pub notes: Vec<Note>,
-    /// Decisions of work distributions, by time.
+    /// Decisions of work distributions, in order of time.
     pub decisions: Vec<Decision>,
-    /// When the run ended; if the file ends early, the last time in it.
+    /// When the run ended. If the file ends early, the last time that occurs in it.
     pub end: u64,
-    /// Why the file could not be read to its end, if it could not: everything before that is in the tables.
+    /// Why the file could not be read to its end; `None` if it could. Everything before the problem is in the
+    /// tables.
     pub problem: Option<String>,
 }
 
 /// A compute unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
-    /// Its kind as in configurations: `CPU`, `EMU`, `CUDA`, …
+    /// The unit's kind, as written in configurations: `CPU`, `EMU`, `CUDA`, …
     pub kind: String,
-    /// Its cores, or its devices.
+    /// The number of cores or devices in the unit.
     pub width: usize,
 }
 
-/// A place where tasks of a name are submitted.
+/// A source location where tasks of one name are submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
     /// The tasks' name.
     pub name: String,
     /// The source file; empty if it is unknown.
     pub file: String,
-    /// The line, from 1 on.
+    /// The line, counting from 1.
     pub line: u32,
-    /// The column, from 1 on.
+    /// The column, counting from 1.
     pub column: u32,
 }
 
 /// A data object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Data {
-    /// Its name, or `data N`.
+    /// The object's name; `data N` if the program did not name it.
     pub name: String,
     /// Its size.
     pub bytes: u64,
@@ -87,33 +89,33 @@ pub struct Data {
 /// A task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// Its number in the order of submission in the runtime; numbers of internal tasks are missing.
+    /// The task's number in the runtime's order of submission. Numbers of internal tasks do not occur.
     pub number: u64,
-    /// Its position in `sites`.
+    /// Index of the task's site in `sites`.
     pub site: usize,
-    /// The task whose body submitted it.
+    /// The task whose body submitted this task; `None` if the program did.
     pub parent: Option<usize>,
-    /// When it was submitted.
+    /// When the task was submitted.
     pub submitted: u64,
-    /// When its last predecessor had ended, if it was placed; see [`Trace::ready`].
+    /// When the task's last predecessor had ended; `None` if no policy placed the task. See [`Trace::ready`].
     pub ready: Option<u64>,
-    /// When a policy chose its unit.
+    /// When a policy chose the task's unit.
     pub placed: Option<u64>,
-    /// When memory for its regions was reserved.
+    /// When memory for the task's regions was reserved.
     pub reserved: Option<u64>,
-    /// When its data had arrived and it was in its unit's queue.
+    /// When the task's data had arrived and the task entered its unit's queue.
     pub launched: Option<u64>,
-    /// When its body began to run.
+    /// When the task's body began to run.
     pub start: Option<u64>,
-    /// When its body ended.
+    /// When the task's body ended.
     pub end: Option<u64>,
-    /// When the task ended: later than its body if it was detached.
+    /// When the task ended, which is later than its body's end if the task was detached.
     pub finished: Option<u64>,
-    /// The unit that ran it.
+    /// The unit that ran the task.
     pub unit: Option<usize>,
-    /// The device that ran it.
+    /// The device that ran the task.
     pub device: Option<usize>,
-    /// How its body ended.
+    /// How the task's body ended.
     pub outcome: Option<Outcome>,
 }
 
@@ -124,16 +126,16 @@ pub struct Region {
     pub data: u64,
     /// Its size.
     pub bytes: u64,
-    /// Its ranges, as in `[0..10]`.
+    /// The region's ranges, for example `[0..10]`.
     pub text: String,
 }
 
-/// An access of a task.
+/// An access by a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     /// The task.
     pub task: usize,
-    /// The region, in `regions`; `None` if the program has too many to name them all.
+    /// Index of the region in `regions`; `None` if the program has too many regions to record them all.
     pub region: Option<usize>,
     /// How the task accesses it.
     pub mode: AccessMode,
@@ -146,20 +148,21 @@ pub struct Dependence {
     pub from: usize,
     /// The successor.
     pub to: usize,
-    /// The data object that both access, if it is known: a key of [`Trace::data`].
+    /// The data object that both tasks access, as a key of [`Trace::data`]; `None` if it is unknown.
     pub data: Option<u64>,
-    /// Whether the successor uses a value that the predecessor wrote; otherwise it only comes later.
+    /// Whether the successor uses a value that the predecessor wrote. Otherwise the dependence only orders the two
+    /// tasks.
     pub carries_value: bool,
 }
 
 /// A copy between spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
-    /// When it was ordered.
+    /// When the copy was ordered.
     pub start: u64,
-    /// When it had arrived.
+    /// When the copied data had arrived.
     pub end: u64,
-    /// The part of this time in which it waited for other copies on its link.
+    /// The part of the time from `start` to `end` in which the copy waited for other copies on its link.
     pub waited: u64,
     /// The source space.
     pub from: usize,
@@ -169,7 +172,7 @@ pub struct Copy {
     pub bytes: u64,
     /// The data object.
     pub data: u64,
-    /// Whether it made room for other data; otherwise a task needed it.
+    /// Whether the copy made room for other data. Otherwise a task needed the data.
     pub evicts: bool,
 }
 
@@ -182,16 +185,16 @@ pub struct State {
     pub end: u64,
     /// The kind of state.
     pub kind: StateKind,
-    /// The unit that it leads, if any.
+    /// The unit that the thread leads, if any.
     pub unit: Option<usize>,
-    /// The thread, in `threads`.
+    /// Index of the thread in `threads`.
     pub thread: usize,
 }
 
 /// Bytes in use in a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// When the number changed.
+    /// When the number of bytes changed.
     pub at: u64,
     /// The space.
     pub space: usize,
@@ -199,10 +202,10 @@ pub struct Memory {
     pub bytes: u64,
 }
 
-/// An event of a task besides running.
+/// An event in the life of a task other than running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note {
-    /// When it happened.
+    /// When the event happened.
     pub at: u64,
     /// The task.
     pub task: usize,
@@ -213,11 +216,11 @@ pub struct Note {
 /// A decision of a work distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// When it was made.
+    /// When the decision was made.
     pub at: u64,
     /// The iteration space.
     pub space: String,
-    /// The instance that the decision holds for.
+    /// The instance to which the decision applies.
     pub instance: u64,
     /// The state of the distribution's search: 0 initial, 1 probing, 2 moving the pivot, 3 balancing, 4 steady.
     pub state: u8,
@@ -231,9 +234,10 @@ impl Trace {
         &self.sites[self.tasks[task].site].name
     }
 
-    /// Returns for each task when it was ready to run: submitted, and its predecessors had ended.
+    /// Returns, for each task, the time when it became ready to run: it was submitted and all its predecessors had
+    /// ended.
     ///
-    /// A predecessor that is not known to have ended counts as ended when the task began.
+    /// A predecessor whose end is unknown counts as having ended when the task began.
     pub fn ready(&self) -> Vec<u64> {
         let mut ready: Vec<u64> = self.tasks.iter().map(|task| task.submitted.max(task.ready.unwrap_or(0))).collect();
         for Dependence { from, to, .. } in &self.dependences {
@@ -242,7 +246,7 @@ impl Trace {
             }
         }
         for (ready, task) in ready.iter_mut().zip(&self.tasks) {
-            // Clocks of two cores may differ by some ticks.
+            // The clocks of two cores may differ by a few ticks, so a task could seem to start before it was ready.
             *ready = (*ready).min(task.start.unwrap_or(u64::MAX));
         }
         ready

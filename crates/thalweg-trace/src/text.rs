@@ -1,6 +1,6 @@
-//! Figures for people: durations, sizes and shares with three digits and a unit.
+//! Human-readable figures: durations, sizes and shares, with three digits and a unit.
 //!
-//! The texts are never meant for programs; the tables have exact numbers.
+//! Programs should not parse these texts; the tables have the exact numbers.
 
 /// Formats nanoseconds: `830 ns`, `8.31 µs`, `2.5 s`, `84 s`.
 pub fn duration(ns: u64) -> String {
@@ -12,18 +12,18 @@ pub fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 
-/// Formats a share of a whole: `62 %`, `0.4 %`; of nothing, `0 %`.
+/// Formats a share of a whole: `62 %`, `0.4 %`. A share of nothing is `0 %`.
 pub fn share(part: u64, whole: u64) -> String {
     let percent = percent(part, whole);
     if percent > 0.0 && percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// Returns a share of a whole in percent; of nothing, 0.
+/// Returns a share of a whole in percent, or 0 if the whole is 0.
 pub fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-/// Formats a number with the noun that it counts: `1 task`, `12 tasks`.
+/// Formats a count with its noun: `1 task`, `12 tasks`.
 pub fn counted(number: u64, noun: &str) -> String {
     let plural = match noun.strip_suffix('y') {
         _ if number == 1 => return format!("1 {noun}"),
@@ -33,7 +33,8 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{number} {plural}")
 }
 
-/// Returns a name for one line: control characters are escaped, and the line is cut to `most` characters.
+/// Returns a name that fits on one line: control characters are escaped, and the result is truncated to `most`
+/// characters.
 pub fn one_line(name: &str, most: usize) -> String {
     let mut line = String::new();
     for letter in name.chars() {
@@ -45,7 +46,7 @@ pub fn one_line(name: &str, most: usize) -> String {
     line
 }
 
-/// Formats a number with three digits in the largest unit that leaves it at 1 or above.
+/// Formats a number with three digits, in the largest unit in which the number is at least 1.
 fn scaled(mut number: f64, step: f64, units: &[&str]) -> String {
     let mut at = 0;
     while number >= step - 0.5 && at + 1 < units.len() {

@@ -1,4 +1,4 @@
-//! The analysis against definitions that are evaluated moment by moment, and against all paths of small graphs.
+//! Compares the analysis with definitions that are evaluated moment by moment, and with all paths of small graphs.
 
 #![cfg(feature = "tools")]
 
@@ -82,7 +82,7 @@ proptest! {
         }
     }
 
-    /// Times that contradict each other change figures, but never the sums.
+    /// Contradictory times may change figures, but never the sums.
     #[test]
     fn damaged_traces_are_analysed(
         mut trace in runs(20),

@@ -1,4 +1,4 @@
-//! Conditions on runs.
+//! Tests of conditions on runs.
 
 #![cfg(feature = "tools")]
 
@@ -9,7 +9,7 @@ use thalweg_trace::analysis::Analysis;
 use thalweg_trace::check::{Condition, HELP, failed};
 use thalweg_trace::{Outcome, StateKind, Trace};
 
-/// Two units for 10 µs: one computes all the time, the other for 4 µs.
+/// A run of 10 µs on two units, of which one computes all the time and the other for 4 µs.
 fn run() -> Trace {
     let mut trace = on_units(&["CPU", "GPU"]);
     task(&mut trace, "long", 0, 0, 0, 10_000);

@@ -1,4 +1,4 @@
-//! Traces as CSV files and back.
+//! Tests of writing traces to CSV files and reading them back.
 
 #![cfg(feature = "tools")]
 
@@ -34,7 +34,7 @@ proptest! {
     }
 }
 
-/// All of a trace in a form that can be compared.
+/// Returns the whole trace in a form that can be compared.
 fn sorted(trace: Trace) -> String {
     let facts: std::collections::BTreeMap<_, _> = trace.facts.iter().collect();
     let data: std::collections::BTreeMap<_, _> = trace.data.iter().collect();

@@ -1,4 +1,4 @@
-//! Traces as SQLite databases.
+//! Tests of exporting traces to SQLite databases.
 
 #![cfg(feature = "sqlite")]
 
@@ -14,7 +14,7 @@ fn number(connection: &Connection, query: &str) -> i64 {
     connection.query_row(query, [], |row| row.get(0)).unwrap()
 }
 
-/// All rows of a table as CSV would have them.
+/// Returns all rows of a table in the form that CSV files would have.
 fn rows(connection: &Connection, table: &str) -> Vec<Vec<String>> {
     let mut select = connection.prepare(&format!("SELECT * FROM {table} ORDER BY rowid")).unwrap();
     let columns = select.column_count();

@@ -1,4 +1,4 @@
-//! The summary on a terminal: its numbers are recomputed from the CSV files, its size is bounded.
+//! Tests of the terminal summary: its numbers are recomputed from the CSV files, and its size is bounded.
 
 #![cfg(feature = "tools")]
 
@@ -18,7 +18,7 @@ fn summary_of(trace: &Trace) -> String {
     summary(trace, &Analysis::of(trace))
 }
 
-/// The lines of a summary, with single spaces.
+/// Returns the lines of a summary, with runs of spaces collapsed.
 fn lines(trace: &Trace) -> Vec<String> {
     summary_of(trace).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
@@ -27,14 +27,14 @@ fn time(task: &Task) -> Option<u64> {
     Some(task.end? - task.start?)
 }
 
-/// The value that a share of all does not exceed.
+/// Returns the given percentile of the values.
 fn percentile(mut values: Vec<u64>, percent: usize) -> u64 {
     values.sort_unstable();
     let covering = (1..=values.len()).find(|number| number * 100 >= values.len() * percent);
     covering.map_or(0, |number| values[number - 1])
 }
 
-/// When a run began and ended.
+/// Returns when a run began and ended.
 fn bounds(trace: &Trace) -> (u64, u64) {
     let begin = trace.tasks.iter().map(|task| task.submitted).min().unwrap();
     let ends = trace.tasks.iter().map(|task| task.finished.or(task.end).unwrap_or(task.submitted));
@@ -168,7 +168,7 @@ fn prop_assert_has(lines: &[String], line: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A run with many kinds of units, task names, links and a problem.
+/// Returns a run with many kinds of units, task names and links, and with a problem.
 fn large() -> Trace {
     let mut trace = on_units(&["CPU", "GPU", "FPGA", "EMU", "NPU", "CPU"]);
     trace.units.extend((0..100).map(|_| Unit { kind: "CPU".to_owned(), width: 1 }));

@@ -1,4 +1,4 @@
-//! Verdicts on runs with one planted fault each.
+//! Tests of verdicts on runs that each contain one planted performance problem.
 
 #![cfg(feature = "tools")]
 
@@ -17,7 +17,7 @@ fn check(trace: &Trace, limit: Limit, words: &[&str]) {
     assert!(verdict.sentence.starts_with(limit.name()) && !verdict.sentence.contains('\n'), "{}", verdict.sentence);
 }
 
-/// The program's thread submits a task every 8 µs, and another one runs each for 3 µs.
+/// The program's thread submits a task every 8 µs, and another thread runs each task for 3 µs.
 #[test]
 fn slow_submitter_is_found() {
     let mut trace = on_units(&["CPU", "CPU"]);
@@ -34,7 +34,7 @@ fn slow_submitter_is_found() {
     check(&trace, Limit::Submission, &["or let more bodies submit them"]);
 }
 
-/// The tasks are large, but the program works for 1 ms before it submits each.
+/// The tasks are large, but the program works for 1 ms before it submits each of them.
 #[test]
 fn program_that_works_between_submissions_is_found() {
     let mut trace = on_units(&["CPU", "CPU"]);
@@ -60,7 +60,7 @@ fn wait_for_the_last_task_is_found() {
         state(&mut trace, StateKind::Wait, None, phase + 5, phase + 999_600);
     }
     check(&trace, Limit::Waits, &["45 % of the units' time", "split `long`, whose longest body takes 999 µs"]);
-    // With a third task in each phase that a body submits meanwhile, the body is what the unit waits for.
+    // If a body meanwhile submits a third task in each phase, the unit waits for that body and not for the program.
     for phase in [0, 1_000_000] {
         let third = task(&mut trace, "short", phase + 800_000, 0, phase + 800_001, phase + 801_000);
         trace.tasks[third].parent = Some(0);
@@ -71,7 +71,7 @@ fn wait_for_the_last_task_is_found() {
     check(&trace, Limit::Submission, &["ends with a submission"]);
 }
 
-/// Bodies of 1 µs with gaps of 2 µs; then a few gaps of 5 ms in addition.
+/// Bodies of 1 µs are separated by gaps of 2 µs. A few gaps of 5 ms are then added.
 #[test]
 fn small_tasks_and_stopped_threads_are_told_apart() {
     let mut trace = on_units(&["CPU", "CPU"]);
@@ -126,7 +126,7 @@ fn chain_of_tasks_is_found_with_its_data() {
     check(&trace, Limit::Dependence, &["the regions of data `residual`, of which they access 75 % on average"]);
 }
 
-/// The program may not submit more, though all submitted tasks wait for one task after the other.
+/// The program is not allowed to submit more, although all submitted tasks wait for one task after another.
 #[test]
 fn full_window_is_found() {
     let mut trace = on_units(&["CPU", "CPU"]);
@@ -192,7 +192,7 @@ fn unit_that_gets_no_tasks_is_found() {
     check(&trace, Limit::Imbalance, &words);
 }
 
-/// Results that the program takes long after the last task do not count as time of the run.
+/// Fetching results long after the last task does not count towards the time of the run.
 #[test]
 fn late_copies_belong_to_the_program() {
     let mut trace = on_units(&["CPU", "GPU"]);

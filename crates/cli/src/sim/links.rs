@@ -1,17 +1,18 @@
-//! Links and memories of a recorded machine, from the copies in a trace.
+//! Links and memories of a recorded machine, derived from the copies in a trace.
 //!
-//! A link's latency and rate are fitted to its copies by least squares. Without copies a link takes no time, since
-//! nothing is known about it.
+//! A link's latency and rate are fitted to its copies by least squares. A link without copies takes no time,
+//! because nothing is known about it.
 
 use std::collections::BTreeSet;
 use thalweg::machine::UnitKind;
 use thalweg_trace::{Copy, Trace};
 use toml::{Table, Value};
 
-/// The rate of a link, or of a unit's memory, that takes no time, in bytes per second.
+/// The rate, in bytes per second, of a link or a unit's memory that effectively takes no time.
 pub(super) const FAST: f64 = 1e15;
 
-/// Returns the links between the host and the devices of these kinds, and among devices that copied to each other.
+/// Returns the links between the host and the devices of these kinds, and between devices that copied to each
+/// other.
 pub(super) fn fitted(trace: &Trace, kinds: impl Iterator<Item = UnitKind>) -> Vec<Value> {
     let kind_of = |space: usize| {
         let word = trace.spaces.get(space)?.split(' ').next()?;
@@ -37,7 +38,8 @@ pub(super) fn fitted(trace: &Trace, kinds: impl Iterator<Item = UnitKind>) -> Ve
     pairs.into_iter().filter(|pair| *pair != (None, None)).map(link).collect()
 }
 
-/// Returns the memory of each device of a kind, if copies made room in it: the most that was in use.
+/// Returns the memory size of each device of a kind, which is estimated as the maximum in use; `None` unless copies
+/// made room in that memory.
 pub(super) fn memory_bytes(trace: &Trace, kind: UnitKind) -> Option<u64> {
     let is_of_kind = |space: usize| {
         let name = trace.spaces.get(space).and_then(|name| name.split(' ').next());
@@ -48,7 +50,7 @@ pub(super) fn memory_bytes(trace: &Trace, kind: UnitKind) -> Option<u64> {
     used.max().filter(|bytes| was_short && *bytes > 0)
 }
 
-/// Returns the latency in nanoseconds and the rate in bytes per second that fit these sizes and times best.
+/// Returns the latency in nanoseconds and the rate in bytes per second that best fit these sizes and times.
 fn fit(samples: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     let (mut n, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (bytes, ns) in samples {
@@ -63,7 +65,7 @@ fn fit(samples: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     if slope > 0.0 && latency_ns >= 0.0 {
         return (latency_ns, (1e9 / slope).clamp(1.0, FAST));
     }
-    // Copies of one size, or with too much noise: the mean rate.
+    // If all copies have the same size, or the noise is too large, use the mean rate.
     (0.0, if y > 0.0 { (1e9 * x / y).clamp(1.0, FAST) } else { FAST })
 }
 

@@ -1,11 +1,12 @@
-//! Machines to simulate: a machine file with its tasks replaced by the measured ones, and a machine like the recorded
-//! one.
+//! Machines to simulate: either a machine file whose task times are replaced by the measured ones, or a machine
+//! like the recorded one.
 //!
-//! Every name of a trace gets an entry whose times are those of a task with `cost = 1`, and every task a cost: the
-//! nanoseconds that it took on one core of the recorded machine, or, if tasks of the name did not run on cores, on the
-//! kind of unit that they ran on. So each task keeps its own time there, and its time on other kinds is proportional.
+//! Every task name in a trace gets an entry with the times of a task with `cost = 1`. Every task gets a cost, which
+//! is the number of nanoseconds that the task took on one core of the recorded machine, or, if tasks of that name
+//! did not run on cores, on the kind of unit that they ran on. So each task keeps its own time on that kind, and
+//! its time on other kinds is proportional.
 //!
-//! A policy sees no more of this than of any program that states costs.
+//! A policy learns no more from this than from any program that states costs.
 
 use super::links;
 use super::measured::{Measured, Ran};
@@ -16,7 +17,7 @@ use thalweg::machine::UnitKind;
 use thalweg_trace::Trace;
 use toml::{Table, Value};
 
-/// How many times as fast as recorded the tasks run on a kind of unit, where the user says so.
+/// Speedups relative to the recording that the user has specified for kinds of units.
 pub(super) type Scale = BTreeMap<UnitKind, f64>;
 
 /// A machine file.
@@ -26,15 +27,17 @@ pub(super) struct MachineFile {
     table: Table,
 }
 
-/// A machine with the times of the tasks of a trace.
+/// A machine with the times of a trace's tasks.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) machine: SimulatedMachine,
-    /// For each task, its cost; 0 for those that did not run.
+    /// The cost of each task; 0 if the task did not run.
     pub(super) costs: Vec<f64>,
-    /// For each name, its name on the machine: entries of machine files cannot contain `*`.
+    /// For each task name, its name on the machine. The two may differ because names in machine files cannot
+    /// contain `*`.
     pub(super) names: Vec<String>,
-    /// For each name, the kinds of unit that it can run on, and those on which its tasks were measured.
+    /// For each task name, the kinds of unit that can run its tasks, and the kinds on which its tasks were
+    /// measured.
     pub(super) kinds: Vec<(Vec<UnitKind>, Vec<UnitKind>)>,
 }
 
@@ -81,8 +84,9 @@ impl MachineFile {
 
     /// Returns the machine with the measured times.
     ///
-    /// Times on a kind of unit come from, in this order: `scale`; the tasks of the name that ran on that kind; the
-    /// file's entry for the name, relative to its time on the kind where the tasks ran, or as it is if it has none.
+    /// Times on a kind of unit come from the first available of these sources: `scale`; the tasks of that name that
+    /// ran on that kind; the file's entry for the name, taken relative to its time on the kind where the tasks ran,
+    /// or as it is if it has no such time.
     pub(super) fn with_times(&self, measured: &Measured, scale: &Scale) -> Result<Target, String> {
         let mut times: Vec<NameTimes> = Vec::new();
         times.resize_with(measured.names.len(), NameTimes::default);
@@ -119,7 +123,7 @@ impl MachineFile {
                 ("cost".to_owned(), Value::Float(1.0)),
             ]);
             if time_ns.is_empty() {
-                // The file needs a time; nothing is simulated with it.
+                // The file format requires a time, but the simulation never uses it.
                 let some = there.first().map(|kind| (kind.keyword().to_owned(), counts(flat(1.0))));
                 kinds[number].0.clear();
                 time_ns.extend(some);
@@ -139,11 +143,11 @@ impl MachineFile {
             .map_err(|error| {
                 format!("cannot give the machine `{}` the measured times: {error}; try --scale", self.name)
             })?;
-        // Measured times have their own noise.
+        // Measured times already contain noise.
         Ok(Target { machine: machine.with_noise(0, 0.0), costs, names, kinds })
     }
 
-    /// Returns the file's entry for tasks of a name, as a simulated machine finds it.
+    /// Returns the file's entry for a task name, looked up as a simulated machine does.
     fn entry(&self, name: &str) -> Option<&Table> {
         let tasks = self.table.get("tasks")?.as_array()?;
         tasks.iter().filter_map(Value::as_table).find(|task| {
@@ -153,7 +157,7 @@ impl MachineFile {
     }
 }
 
-/// The measured times of the tasks of a name: for each kind of unit, their number and their sum.
+/// The measured times of all tasks with the same name: for each kind of unit, their number and their sum.
 #[derive(Debug, Default)]
 struct NameTimes {
     by_kind: BTreeMap<UnitKind, (f64, f64)>,
@@ -166,7 +170,7 @@ impl NameTimes {
         (*number, *sum) = (*number + 1.0, *sum + ns);
     }
 
-    /// The kind of unit whose nanoseconds are the costs.
+    /// Returns the kind of unit on which the costs are in nanoseconds.
     fn reference(&self) -> UnitKind {
         self.by_kind.keys().next().copied().unwrap_or(UnitKind::Cpu) // cores are the first kind
     }
@@ -175,16 +179,16 @@ impl NameTimes {
         self.by_kind.get(&kind).map(|(number, sum)| (sum / number).max(1e-3))
     }
 
-    /// How many times as long as on the kind `than` tasks take on `kind`.
+    /// Returns the time that tasks take on `kind` divided by their time on the kind `than`.
     fn ratio(&self, kind: UnitKind, than: UnitKind) -> f64 {
         if kind == than { 1.0 } else { self.mean(kind).zip(self.mean(than)).map_or(1.0, |(a, b)| a / b) }
     }
 
-    /// Returns the time per cost on a kind of unit, by the number of busy ones.
+    /// Returns the time per unit of cost on a kind of unit, by the number of busy units.
     fn on(&self, kind: UnitKind, entry: Option<&Table>, scale: &Scale, measured: &Measured) -> Option<Points> {
         let reference = self.reference();
         let curve = entry.and_then(|entry| curve(entry, kind));
-        // Tasks were measured under load.
+        // Tasks were measured under load, so their times include its slowdown.
         let loaded = |kind: UnitKind| match entry.and_then(|entry| self::curve(entry, kind)) {
             Some(curve) if kind == UnitKind::Cpu => at(&curve, measured.load) / curve[0].1,
             _ => 1.0,
@@ -205,8 +209,8 @@ impl NameTimes {
         Some(shape.into_iter().map(|(count, ns)| (count, per_cost * ns / first)).collect())
     }
 
-    /// Returns the time of a typical task of this name if an entry has the time `ns`: entries for a number of bytes are
-    /// scaled to the mean bytes of the tasks.
+    /// Returns the time of a typical task of this name if an entry has the time `ns`. An entry that is given for a
+    /// number of bytes is scaled to the mean number of bytes of the tasks.
     fn typical(&self, ns: f64, entry: &Table, measured: &Measured) -> Option<f64> {
         let Some(bytes) = entry.get("bytes").and_then(number) else { return Some(ns) };
         measured.bytes.as_ref()?;
@@ -218,7 +222,7 @@ impl NameTimes {
 /// A quantity by the number of busy units, in ascending order.
 type Points = Vec<(f64, f64)>;
 
-/// Returns a table with counts as keys.
+/// Converts points to a table with counts as keys.
 fn counts(points: Points) -> Value {
     Value::Table(points.into_iter().map(|(count, ns)| (count.to_string(), Value::Float(ns))).collect())
 }
@@ -239,15 +243,15 @@ fn points(table: &Table) -> Option<Points> {
     (!points.is_empty()).then_some(points)
 }
 
-/// Returns the times of an entry on a kind of unit, by the number of busy ones.
+/// Returns an entry's times on a kind of unit, by the number of busy units.
 fn curve(entry: &Table, kind: UnitKind) -> Option<Points> {
     let times = entry.get("time_ns")?.as_table()?;
     let (_, times) = times.iter().find(|(word, _)| UnitKind::from_keyword(word) == Some(kind))?;
     points(times.as_table()?)
 }
 
-/// Returns the value at a count: linear between points, constant below them, and above them as between the last two
-/// if they rise.
+/// Returns the value at a count by linear interpolation. Below the first point the value is constant; above the
+/// last point it is extrapolated from the last two points if they rise.
 fn at(points: &[(f64, f64)], count: f64) -> f64 {
     let above = points.partition_point(|point| point.0 <= count);
     let last = points.len() - 1;
@@ -259,8 +263,8 @@ fn at(points: &[(f64, f64)], count: f64) -> f64 {
     from.1 + (to.1 - from.1) * (count - from.0) / (to.0 - from.0)
 }
 
-/// Returns the time that a task which ran on several cores takes on one, by the speed-up in an entry, or else in
-/// proportion.
+/// Returns the time that a task which ran on several cores would take on one core, based on the speed-up in an
+/// entry, or otherwise in proportion to the number of cores.
 fn alone_ns(Ran { kind, width, ns }: Ran, entry: Option<&Table>) -> f64 {
     if kind != UnitKind::Cpu || width == 1 {
         return ns;

@@ -1,9 +1,9 @@
-//! Measured times of the tasks of a trace, by name and kind of unit.
+//! Measured times of a trace's tasks, by name and kind of unit.
 //!
-//! A task's time is the time in which its body itself ran: without tasks that its unit ran while the body waited, and
-//! without the time for which the unit slept or searched meanwhile.
+//! A task's time is the time in which its body itself ran. It excludes tasks that the unit ran while the body
+//! waited, and time in which the unit slept or searched meanwhile.
 //!
-//! Nothing here knows a machine other than the recorded one.
+//! This module deals only with the recorded machine.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use thalweg_trace::Trace;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ran {
     pub(super) kind: UnitKind,
-    /// The cores or devices of its unit.
+    /// The number of cores or devices in the task's unit.
     pub(super) width: usize,
     /// The time, in nanoseconds.
     pub(super) ns: f64,
@@ -23,9 +23,9 @@ pub(super) struct Ran {
 /// The measurements of a trace.
 #[derive(Debug)]
 pub(super) struct Measured {
-    /// The runs of the tasks; `None` for those that did not run.
+    /// The run of each task; `None` if the task did not run.
     pub(super) ran: Vec<Option<Ran>>,
-    /// The names of tasks that ran, by first appearance.
+    /// The names of tasks that ran, in order of first appearance.
     pub(super) names: Vec<String>,
     /// For each task, the position of its name in `names`.
     pub(super) name_of: Vec<Option<usize>>,
@@ -66,10 +66,10 @@ impl Measured {
     }
 }
 
-/// Returns the time of each task's body itself.
+/// Returns, for each task, the time in which its body itself ran.
 fn self_times(trace: &Trace, kinds: &[Option<UnitKind>]) -> Vec<u64> {
     let mut times: Vec<u64> = trace.tasks.iter().map(|task| span(task).map_or(0, |(start, end)| end - start)).collect();
-    // On a device, bodies that overlap run side by side.
+    // On a device, overlapping bodies run concurrently.
     let mut spans: Vec<Vec<(u64, u64, Option<usize>)>> = vec![Vec::new(); trace.units.len()];
     let is_cpu = |unit: usize| kinds.get(unit) == Some(&Some(UnitKind::Cpu));
     for (number, task) in trace.tasks.iter().enumerate() {
@@ -82,7 +82,7 @@ fn self_times(trace: &Trace, kinds: &[Option<UnitKind>]) -> Vec<u64> {
     }
     for spans in &mut spans {
         spans.sort_unstable_by_key(|(start, end, task)| (*start, Reverse(*end), *task));
-        // A unit runs the body that began last.
+        // At any time, a unit runs the body that began last.
         let (mut open, mut now): (Vec<(u64, Option<usize>)>, u64) = (Vec::new(), 0);
         for (start, end, task) in spans.iter().copied().chain([(u64::MAX, u64::MAX, None)]) {
             while let Some((open_end, open_task)) = open.last().copied() {
@@ -111,7 +111,7 @@ fn span(task: &thalweg_trace::Task) -> Option<(u64, u64)> {
     Some((start, end.max(start)))
 }
 
-/// Returns the number of busy cores that a task met on the average.
+/// Returns the average number of busy cores while a task ran.
 fn load(trace: &Trace, ran: &[Option<Ran>]) -> f64 {
     let mut changes = Vec::new();
     for (task, ran) in trace.tasks.iter().zip(ran) {
@@ -177,7 +177,7 @@ mod tests {
         let other = Task { unit: Some(1), ..task(0, 10) };
         let tasks = vec![task(0, 10), other, task(10, 30)];
         let trace = Trace { units: vec![unit(), unit()], sites: vec![site], tasks, ..Trace::default() };
-        // Ten nanoseconds on two cores, twenty on one.
+        // Two cores were busy for ten nanoseconds, and one core for twenty.
         assert_eq!(Measured::of(&trace).load, (2.0 * 20.0 + 20.0) / 40.0);
     }
 }

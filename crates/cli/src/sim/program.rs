@@ -1,21 +1,23 @@
-//! The recorded program: the tasks in the order in which they are submitted again, and the waits between them.
+//! The recorded program: its tasks, in the order in which they will be resubmitted, and the waits between them.
 //!
 //! - Tasks that did not run are left out.
-//! - Children follow their parents at once, before tasks that the program submitted later, so that these come after
-//!   both. A child begins when its parent's body has ended; its parent's declarations for children do not count.
-//! - A wait of a thread is kept if it ended after it began. If all tasks submitted before it had ended by its end, and
-//!   none was submitted meanwhile, it waits for all of them; otherwise for the one of them that ended last.
-//! - Accesses become the same accesses again. A dependence that does not follow from a data object that both tasks
-//!   access becomes a token.
+//! - Children follow immediately after their parents, before any task that the program submitted later, so that
+//!   later tasks are ordered after both. A child begins once its parent's body has ended. Accesses that the parent
+//!   declared only for its children are ignored.
+//! - A thread's wait is kept if it ended after it began. If all tasks submitted before the wait had ended by its
+//!   end, and none was submitted meanwhile, it becomes a wait for all tasks. Otherwise it becomes a wait for the
+//!   earlier task that ended last.
+//! - Accesses are reproduced unchanged. A dependence that does not result from a data object accessed by both tasks
+//!   becomes a token.
 //!
-//! Nothing here submits or simulates.
+//! This module neither submits tasks nor simulates.
 
 use super::measured::Measured;
 use super::regions::Layout;
 use std::collections::HashSet;
 use thalweg_trace::{Access, AccessMode, State, StateKind, Trace};
 
-/// How much the clocks of two cores may differ, in nanoseconds.
+/// Maximum difference between the clocks of two cores, in nanoseconds.
 const SKEW_NS: u64 = 1000;
 
 /// A step of the program.
@@ -34,9 +36,9 @@ pub(super) enum Step {
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
     pub(super) layout: Layout,
-    /// The accesses of each task, without those of no bytes.
+    /// The accesses of each task, without accesses to zero bytes.
     pub(super) accesses: Vec<Vec<Access>>,
-    /// The tasks that each task comes after for other reasons than its accesses.
+    /// For each task, the tasks that it must follow for reasons other than its accesses.
     pub(super) after: Vec<Vec<usize>>,
     /// Remarks on differences from the recorded run.
     pub(super) remarks: Vec<String>,
@@ -68,7 +70,7 @@ impl Program {
         let mut accesses = vec![Vec::new(); trace.tasks.len()];
         if layout.is_some() {
             for access in &trace.accesses {
-                // Accesses for children: the children have them too.
+                // Accesses declared only for children are redundant, because the children declare them too.
                 let is_for_children = access.mode == AccessMode::Order && !children[access.task].is_empty();
                 let region = access.region.map(|region| &trace.regions[region]);
                 let is_empty = region.is_none_or(|region| region.bytes == 0 && region.text != "all");
@@ -106,7 +108,7 @@ impl Program {
         self.steps.dedup_by(|next, step| step == next && *next == Step::WaitForAll);
     }
 
-    /// Returns for each task those that it depends on, except by data objects that both access.
+    /// Returns, for each task, the tasks that it depends on other than through data objects that both access.
     fn uncovered(&self, trace: &Trace) -> Vec<Vec<usize>> {
         let mut places = vec![usize::MAX; trace.tasks.len()];
         for (place, task) in self.steps.iter().filter_map(Step::task).enumerate() {
@@ -172,7 +174,7 @@ fn children(trace: &Trace) -> Vec<Vec<usize>> {
 
 /// Returns the waits of threads, in order, each with the number of tasks among `roots` that are submitted before it.
 fn waits(trace: &Trace, roots: &[usize]) -> Vec<(usize, Step)> {
-    // For each root, the task that ended last among itself and its descendants, and when.
+    // For each root, the task that ended last among the root and its descendants, and the time of its end.
     let mut last: Vec<(u64, usize)> =
         trace.tasks.iter().enumerate().map(|(number, task)| (task.finished.unwrap_or(0), number)).collect();
     for (number, task) in trace.tasks.iter().enumerate().rev() {
@@ -180,7 +182,8 @@ fn waits(trace: &Trace, roots: &[usize]) -> Vec<(usize, Step)> {
             last[parent] = last[parent].max(last[number]);
         }
     }
-    // By position in `roots`: until when those before were submitted, and until when they ran.
+    // For each position in `roots`, the time by which all earlier roots had been submitted, and the time by which
+    // they had ended.
     let (mut submitted, mut ended) = (Vec::new(), vec![0]);
     for root in roots {
         let before = submitted.last().copied().unwrap_or(0);

@@ -1,10 +1,11 @@
-//! Data objects of a replay: from the regions that a trace names to arrays of bytes with the same overlaps.
+//! Data objects of a replay: maps the regions named in a trace to arrays of bytes with the same overlaps.
 //!
-//! A region `[a..b, c..d]` of elements of `e` bytes becomes the region `[a..b, c*e..d*e]` of an array of bytes. So two
-//! regions overlap exactly if the recorded ones did, in as many bytes. An array is as large as its data object or, with
-//! several dimensions, as large as the regions reach: a trace does not contain the shape.
+//! A region `[a..b, c..d]` of elements of `e` bytes becomes the region `[a..b, c*e..d*e]` of an array of bytes. So
+//! two regions overlap exactly if the recorded regions did, and in the same number of bytes. An array is as large
+//! as its data object. With several dimensions, it extends as far as the regions do, because a trace does not
+//! contain the shape.
 //!
-//! Nothing here allocates memory for data.
+//! This module never allocates memory for data.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,8 +29,8 @@ pub(super) enum Object {
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     pub(super) objects: Vec<Object>,
-    /// For each region of the trace, its data object in `objects`, and its ranges in bytes; none for the whole of a
-    /// value or token.
+    /// For each region of the trace, the index of its data object in `objects`, and its ranges in bytes. The list
+    /// of ranges is empty if the region is a whole value or token.
     pub(super) regions: Vec<(usize, Vec<Range<usize>>)>,
 }
 
@@ -37,7 +38,7 @@ impl Layout {
     /// Creates the data objects for the accesses of `trace`.
     ///
     /// # Errors
-    /// If an access has no region, or the text of a region cannot be interpreted; the reason.
+    /// Returns the reason if an access has no region, or if the text of a region cannot be interpreted.
     pub(super) fn of(trace: &Trace) -> Result<Self, String> {
         if trace.accesses.iter().any(|access| access.region.is_none()) {
             return Err("the program has more regions than a trace can name".to_owned());
@@ -76,7 +77,8 @@ impl Layout {
     }
 }
 
-/// Returns the ranges of a region of `bytes` bytes, those of the last dimension in bytes: none for `all`.
+/// Returns the ranges of a region of `bytes` bytes, with the last dimension converted to bytes. The list is empty
+/// for `all`.
 fn ranges_in_bytes(text: &str, bytes: u64) -> Result<Vec<Range<usize>>, String> {
     if text == "all" {
         return Ok(Vec::new());

@@ -1,7 +1,7 @@
-//! Runs of a recorded program in simulation.
+//! Simulated runs of a recorded program.
 //!
-//! The program's tasks are submitted with their names, accesses and costs, on phantom data. Bodies are empty, since a
-//! simulation does not run them.
+//! The program's tasks are submitted with their names, accesses and costs, on phantom data. Their bodies are empty,
+//! because a simulation does not run them.
 
 use super::machine::Target;
 use super::program::{Program, Step};
@@ -19,7 +19,7 @@ use thalweg_trace::AccessMode;
 pub(super) struct Run {
     pub(super) units: String,
     pub(super) makespan_ns: u64,
-    /// For each kind of unit, the part of their time in which units ran tasks.
+    /// For each kind of unit, the fraction of time in which its units ran tasks.
     pub(super) busy: Vec<(UnitKind, f64)>,
     pub(super) bytes_copied: u64,
 }
@@ -34,7 +34,7 @@ enum Data {
     Token(Token),
 }
 
-/// The accesses of a task to arrays of a number of dimensions.
+/// A task's accesses to arrays with a given number of dimensions.
 struct Lists<'d, S: Shape> {
     read: Vec<Input<'d, u8, S>>,
     write: Vec<Output<'d, u8, S>>,
@@ -62,7 +62,7 @@ impl<'d, S: Shape> Lists<'d, S> {
     }
 }
 
-/// The accesses of a task to values, or to tokens.
+/// A task's accesses to values or tokens.
 macro_rules! whole {
     ($lists:ident, $object:expr, $mode:expr) => {
         match $mode {
@@ -84,7 +84,7 @@ macro_rules! all_of {
 /// Simulates the program.
 ///
 /// # Errors
-/// If the runtime cannot be built, or a task does not fit the machine.
+/// Returns an error if the runtime cannot be built, or a task does not fit the machine.
 pub(super) fn replay(
     program: &Program,
     target: &Target,
@@ -179,7 +179,7 @@ fn result(rt: &Runtime) -> Run {
     }
 }
 
-/// Units as a configuration, with equal neighbours in one term.
+/// Builds a unit configuration that merges equal neighbours into one term.
 #[derive(Default)]
 pub(super) struct Units(Vec<(usize, UnitKind, usize)>);
 

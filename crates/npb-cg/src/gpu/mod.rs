@@ -1,22 +1,25 @@
 //! The phases of the iteration on accelerators: `kernels/cg.cl`, the counterpart of [`super::kernels`].
 //!
-//! Kernels add to sums in the order in which thread groups end, so ζ may differ in its last digits from run to run.
+//! Kernels add to sums in the order in which thread groups finish, so the last digits of ζ may differ from run to
+//! run.
 
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::DeviceError;
 
-/// Threads per row of the matrix: rows have some ten to some hundred entries.
+/// Threads per row of the matrix. Rows have from about ten to a few hundred entries.
 const LANES: usize = 8;
 
 #[allow(unsafe_code)]
 // SAFETY: a kernel's thread touches only the elements of its row or index, which it compares with `rows` and `n`,
-// and the elements that offsets and columns refer to, which it compares with `entries` and `width`.
+// and the elements that offsets and columns refer to, which it compares with `entries` and `width`. So all accesses
+// are in bounds.
 const CG: Program = unsafe { Program::new("cg.cl", include_str!("../../kernels/cg.cl")) }
     .header("csr.h", include_str!("../../../../kernels/csr.h"))
     .header("reduce.h", include_str!("../../../../kernels/reduce.h"))
     .define("LANES", LANES as i64);
 #[allow(unsafe_code)]
-// SAFETY: a kernel's thread touches only the element of its index, which it compares with `n`.
+// SAFETY: a kernel's thread compares its index with `n` and touches only the element at that index, so all accesses
+// are in bounds.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../../../kernels/reduce.h"));
 
@@ -24,16 +27,18 @@ const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../..
 type Reads<'a> = &'a DeviceView<'a, f64>;
 /// A region that a task writes.
 type Writes<'a, 'b> = &'a mut DeviceViewMut<'b, f64>;
-/// Success if all work could be enqueued.
+/// The result of enqueueing work.
 pub type Enqueued = Result<(), DeviceError>;
 
 /// Parameters of kernels.
 type Rd = Read<f64>;
 type Wr = Write<f64>;
 
-/// Offsets, columns, values, p, q; sum; number of the first row, rows, entries, columns of the matrix.
+/// Parameters: offsets, columns, values, p, q; sum; index of the first row; numbers of rows, of entries, and of the
+/// matrix's columns.
 type Multiply = (Read<u32>, Read<u32>, Rd, Rd, Wr, Wr, i32, i32, i32, i32);
-/// Offsets, columns, values, x, z; three sums; number of the first row, rows, entries, columns of the matrix.
+/// Parameters: offsets, columns, values, x, z; three sums; index of the first row; numbers of rows, of entries, and
+/// of the matrix's columns.
 type Norms = (Read<u32>, Read<u32>, Rd, Rd, Rd, Wr, Wr, Wr, i32, i32, i32, i32);
 
 static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
@@ -54,7 +59,7 @@ pub struct Rows<'a> {
     pub columns: &'a DeviceView<'a, u32>,
     /// Value of each entry of the block.
     pub values: Reads<'a>,
-    /// Number of the block's first row in the matrix.
+    /// Index of the block's first row in the matrix.
     pub first: usize,
 }
 
@@ -140,7 +145,7 @@ pub fn normalise(k: &mut Launcher<'_>, [z_dot_z, z]: [Reads<'_>; 2], x: Writes<'
     k.launch(&NORMALISE, z.len(), (z_dot_z, z, x, number(z.len())))
 }
 
-/// Converts a number of elements to the type that kernels take.
+/// Converts an element count to the type that kernels take.
 fn number(n: usize) -> i32 {
     i32::try_from(n).expect("rows that 32 bits can count")
 }

@@ -1,9 +1,9 @@
-//! The phases that compute a product with the matrix, and those that use it, for each storage of the matrix.
+//! The phases that compute or use a product with the matrix, for each way of storing the matrix.
 //!
 //! With rows and with slices, each block of rows has its own part of the product. With one triangle, each block has
-//! a share of it, which goes from the first row to the block's last one (see `symmetric.rs`); tasks that use the
-//! product add up the shares, in the order of blocks. The sum p · q does not need the added-up product: a block's
-//! part of it is its share times p.
+//! a share of the product, which extends from the first row to the block's last row (see `symmetric.rs`). Tasks
+//! that use the product add up the shares, in block order. The sum p · q does not need the complete product,
+//! because a block's part of the sum is its share times p.
 
 use std::ops::Range;
 
@@ -164,7 +164,7 @@ impl Solver<'_> {
         })
     }
 
-    /// Returns the shares that contribute to these rows, in the order of blocks.
+    /// Returns the shares that contribute to these rows, in block order.
     fn shares_for(&self, matrix: &AsTriangle, rows: &Range<usize>) -> Vec<Input<'_, f64, Ix1>> {
         matrix.blocks_for(rows).map(|block| self.q.slice(matrix.share(block)).input()).collect()
     }

@@ -1,7 +1,8 @@
-//! Every kernel compared with the corresponding Rust function on the rows of a real matrix; then whole runs on
-//! accelerators.
+//! Compares every kernel with the corresponding Rust function on the rows of a real matrix, and then verifies whole
+//! runs on accelerators.
 //!
-//! Vectors are whole arrays on the accelerator. Kernels get a block of them; the rest has to stay unchanged.
+//! Vectors are whole arrays on the accelerator. Kernels get one block of a vector, and the rest must stay
+//! unchanged.
 
 use std::ops::Range;
 
@@ -11,7 +12,8 @@ use thalweg::prelude::*;
 
 use crate::testing::accelerated;
 
-/// All in one test, so that the kernels are compiled one after the other before runs launch some at the same time.
+/// Everything is in one test, so that the kernels are compiled one after the other before runs launch several of
+/// them at the same time.
 #[test]
 fn kernels_match_host_functions() {
     let Some(rt) = accelerated("1:OPENCL:1") else { return };
@@ -28,7 +30,7 @@ fn kernels_match_host_functions() {
     }
 }
 
-/// The same with so few rows that a device simulator can run it.
+/// Variant with so few rows that a device simulator can run it.
 #[test]
 #[ignore = "run under Oclgrind by another test"]
 fn kernels_on_few_rows() {
@@ -152,7 +154,7 @@ fn run_is_verified(problem: &Problem, units: &str) {
     assert!(problem.relative_error(zeta) < 1e-12 && residual < 1e-10, "{units}: {zeta}, {residual}");
 }
 
-/// Creates an array, all of it on the accelerator.
+/// Creates an array that is entirely on the accelerator.
 fn placed<T: Element>(rt: &Runtime, array: Vec<T>) -> Data<T> {
     let data = rt.data(array);
     rt.task("place", (data.inout(),)).gpu(|_, _| -> Enqueued { Ok(()) }).submit().unwrap();

@@ -1,4 +1,4 @@
-//! The matrix, compared with numbers of an independent implementation of the specification.
+//! Compares the matrix with numbers from an independent implementation of the specification.
 
 use npb_cg::matrix::sparse_vectors;
 use npb_cg::{Class, Matrix, Problem};

@@ -15,7 +15,7 @@ fn operation_counts_match_official_ones() {
     }
 }
 
-/// Compares with the recurrence in arithmetic that cannot overflow.
+/// Compares the generator with the recurrence, evaluated in arithmetic that cannot overflow.
 #[test]
 fn random_sequence_matches_specification() {
     let mut random = Random::default();

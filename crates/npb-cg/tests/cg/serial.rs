@@ -1,7 +1,7 @@
 //! The same benchmark without tasks: one thread, whole vectors, one statement after the other.
 //!
-//! The tests compare results with it. It uses the program's matrix, because that has its own tests, but none of its
-//! kernels.
+//! The tests compare results with this version. It uses the program's matrix, which has its own tests, but none of
+//! the program's kernels.
 
 use npb_cg::classes::CG_ITERATIONS;
 use npb_cg::{Matrix, Problem};

@@ -12,7 +12,7 @@ fn matrix(rows: usize, entries: impl Fn(usize) -> usize) -> Matrix {
     let mut matrix = Matrix { offsets: vec![0], columns: vec![], values: vec![] };
     for row in 0..rows {
         let count = entries(row).min(rows);
-        // Spread over all columns, each of which occurs only once.
+        // Spread the entries over all columns, using each column at most once.
         let mut columns: Vec<u32> = (0..count).map(|n| ((n * rows / count.max(1) + row) % rows) as u32).collect();
         columns.sort_unstable();
         matrix.values.extend(columns.iter().map(|&column| f64::from(column).sin() + row as f64 / rows as f64));
@@ -27,7 +27,7 @@ fn sliced_products_match_plain_products() {
     let empty = |_| 0;
     let uneven = |row: usize| if row.is_multiple_of(97) { row } else { row % 13 };
     let matrices = [matrix(1, |_| 1), matrix(7, |row| row), matrix(9, empty), matrix(STRIP + 1, uneven)];
-    // One window and one column, two windows, many strips.
+    // Sizes: one window plus one column, two windows, and many strips.
     for matrix in matrices.into_iter().chain([WINDOW + 1, 2 * WINDOW, 10_000].map(|rows| matrix(rows, uneven))) {
         let vector: Vec<f64> = (0..matrix.rows()).map(|row| (row as f64).cos()).collect();
         let expected = serial::multiply(&matrix, &vector);

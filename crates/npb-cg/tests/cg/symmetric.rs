@@ -14,7 +14,7 @@ fn matrix(rows: usize, below: impl Fn(usize) -> usize) -> Matrix {
     let mut entries = vec![Vec::new(); rows];
     for row in 0..rows {
         let count = below(row).min(row);
-        // Spread over all columns, each of which occurs only once.
+        // Spread the entries over all columns, using each column at most once.
         for column in (0..count).map(|n| n * row / count) {
             let value = (column as f64).sin() + row as f64 / rows as f64;
             entries[row].push((column as u32, value));
@@ -54,7 +54,7 @@ fn shares_add_up_to_product() {
     let empty = |_| 0;
     let uneven = |row: usize| if row.is_multiple_of(97) { row / 2 } else { row % 13 };
     let matrices = [matrix(1, empty), matrix(7, |row| row), matrix(9, empty), matrix(STRIP + 1, uneven)];
-    // One window, one column more, two windows, many strips.
+    // Sizes: one window, one window plus one column, two windows, and many strips.
     let sizes = [WINDOW, WINDOW + 1, 2 * WINDOW, 10_000];
     for mut matrix in matrices.into_iter().chain(sizes.map(|rows| matrix(rows, uneven))) {
         let vector: Vec<f64> = (0..matrix.rows()).map(|row| (row as f64).cos()).collect();

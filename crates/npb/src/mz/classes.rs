@@ -1,6 +1,6 @@
-//! The three benchmarks, their problem classes, and the values that verify a run.
+//! The three benchmarks, their problem classes, and the reference values that verify a run.
 //!
-//! The figures and their source are in `reference.toml` only.
+//! The figures are only in `reference.toml`, which also names their source.
 
 use std::collections::BTreeMap;
 
@@ -51,17 +51,18 @@ pub enum Class {
     F,
 }
 
-/// How a zone's step is divided into tasks, or into intervals of the clock.
+/// How a zone's step is divided into tasks, or into timed intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fuse {
-    /// One per stage: residual, sweeps, update.
+    /// One task per stage: residual, sweeps, update.
     Stages,
-    /// One for the whole step, including the exchange: zones send each other their faces as separate arrays.
+    /// One task for the whole step, including the exchange. Zones send each other their faces as separate arrays.
     Whole,
-    /// One after the exchange.
+    /// One task for everything after the exchange.
     Step,
-    /// One whose children compute chunks of planes, then chunks of rows. Only CPU units and emulated devices run
-    /// them, even if the machine has others. A simulation runs no bodies and so sees no children.
+    /// One task whose children compute chunks of planes and then chunks of rows. Only CPU units and emulated
+    /// devices run the children, even if the machine has other units. A simulation runs no bodies, so it never sees
+    /// the children.
     Planes,
 }
 
@@ -69,9 +70,9 @@ pub enum Fuse {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// Grid points of all zones together, in x, y, z.
+    /// Number of grid points of all zones together, in x, y, z.
     pub points: [usize; 3],
-    /// Zones in x and y.
+    /// Number of zones in x and y.
     pub zones: [usize; 2],
     /// Ratio of the largest zone's width to the smallest zone's, in each direction.
     pub ratio: f64,
@@ -85,14 +86,14 @@ pub struct Problem {
     pub error: [f64; COMPONENTS],
     /// Reference: the surface integral, for LU only.
     pub surface: Option<f64>,
-    /// The zones' published widths in x, which the formulas must reproduce.
+    /// The published widths of the zones in x, which the formulas must reproduce.
     pub x_sizes: Vec<usize>,
-    /// The zones' published widths in y, likewise.
+    /// The published widths of the zones in y, which the formulas must reproduce.
     pub y_sizes: Vec<usize>,
 }
 
 impl Benchmark {
-    /// The problem of one class.
+    /// Returns the problem of one class.
     pub fn problem(self, class: Class) -> Problem {
         let mut table: BTreeMap<Benchmark, BTreeMap<Class, Problem>> =
             toml::from_str(include_str!("reference.toml")).expect("the table of classes is checked by the tests");
@@ -115,7 +116,7 @@ impl Benchmark {
 }
 
 impl Problem {
-    /// Returns the zones' meshes, in the order of the zones' numbers.
+    /// Returns the zones' meshes, in zone order.
     pub fn meshes(&self, benchmark: Benchmark) -> Vec<Mesh> {
         let [gx, gy, nz] = self.points;
         let columns = widths(gx, self.zones[0], self.ratio);
@@ -130,7 +131,7 @@ impl Problem {
         step * steps as f64
     }
 
-    /// Returns each zone's neighbours, in the order of the zones' numbers.
+    /// Returns each zone's neighbours, in zone order.
     pub fn neighbours(&self) -> Vec<Neighbours> {
         (0..self.zones[0] * self.zones[1]).map(|zone| Neighbours::of(zone, self.zones)).collect()
     }

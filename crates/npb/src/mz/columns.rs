@@ -1,9 +1,9 @@
-//! Columns of grid points, one per lane: lines in y and z, which are solved in place.
+//! Columns of grid points, one per lane. The columns are lines in y and z, which are solved in place.
 //!
-//! Neighbouring columns form a vector in memory. Columns come in rows: columns in y have one row in each plane,
-//! columns in z one for each y. If a row's columns do not fill whole vectors, its last columns share one with the
-//! first columns of the next row: both vectors are read, and each provides some of the lanes. No other columns are
-//! ever changed.
+//! Neighbouring columns form a vector in memory. Columns are arranged in rows: columns in y have one row per plane,
+//! and columns in z one row per y. If a row's columns do not fill whole vectors, its last columns share a vector
+//! with the first columns of the next row. In that case two vectors are loaded, and each provides some of the
+//! lanes. No other columns are ever changed.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use pulp::Simd;
 
 use crate::mz::lanes::Lane;
 
-/// A bundle of columns, one per lane. In `load` and `store`, `point` is a point's distance from the first point of
-/// its column.
+/// A bundle of columns, one per lane. In `load` and `store`, `point` is the distance of a point from the first
+/// point of its column.
 pub trait Columns: Copy {
     /// Returns the index of the first column's first point.
     fn first(self) -> usize;
@@ -20,39 +20,39 @@ pub trait Columns: Copy {
     /// Loads a point of each column.
     ///
     /// # Panics
-    /// If the columns are not within `from`.
+    /// Panics if the columns are not within `from`.
     fn load<S: Simd>(self, simd: S, from: &[f64], point: usize) -> Lane<S>;
 
     /// Sets a point of each column.
     ///
     /// # Panics
-    /// If the columns are not within `to`.
+    /// Panics if the columns are not within `to`.
     fn store<S: Simd>(self, lanes: Lane<S>, to: &mut [f64], point: usize);
 }
 
 /// Adjacent columns, one for every lane.
 #[derive(Clone, Copy)]
 pub struct Together {
-    /// The first column's first point.
+    /// Index of the first column's first point.
     pub first: usize,
 }
 
-/// Adjacent columns, fewer than there are lanes; the other lanes hold zeros.
+/// Fewer adjacent columns than there are lanes; the other lanes hold zeros.
 #[derive(Clone, Copy)]
 pub struct Few {
-    /// The first column's first point.
+    /// Index of the first column's first point.
     pub first: usize,
     pub count: usize,
 }
 
-/// The last columns of a row and the first columns of the next.
+/// The last columns of a row together with the first columns of the next row.
 #[derive(Clone, Copy)]
 pub struct Divided {
-    /// The first column's first point.
+    /// Index of the first column's first point.
     pub first: usize,
     /// Number of columns in the first row.
     pub count: usize,
-    /// Index that the first column's first point would have if all columns were in the second row.
+    /// Index that the first column's first point would have if all columns belonged to the second row.
     pub second: usize,
 }
 
@@ -110,15 +110,15 @@ impl Columns for Divided {
     }
 }
 
-/// One column per lane, or the columns that are left.
+/// A bundle with one column per lane, or with the remaining columns of a row.
 pub enum Bundle {
     Together(Together),
     Divided(Divided),
     Few(Few),
 }
 
-/// Does `$work` with the columns of a bundle. Each kind gets its own copy of the code: a branch at every point
-/// would cost more than the work of the point.
+/// Runs `$work` with the columns of a bundle. Each kind of bundle gets its own copy of the code, because a branch
+/// at every point would cost more than the point's arithmetic.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! with_columns {
@@ -130,11 +130,11 @@ macro_rules! with_columns {
         }
     };
 }
-/// Returns the columns `columns` of each of `rows` rows, bundle by bundle. The rows are `apart` points from one
-/// another.
+/// Returns the columns in the range `columns` of each of `rows` rows, bundle by bundle. Successive rows are `apart`
+/// points apart.
 ///
 /// # Panics
-/// If a row has fewer columns than there are lanes.
+/// Panics if a row has fewer columns than there are lanes.
 #[inline(always)]
 pub fn bundles<S: Simd>(rows: usize, apart: usize, columns: Range<usize>) -> impl Iterator<Item = Bundle> {
     let (lanes, width) = (S::F64_LANES, columns.len());
@@ -156,8 +156,8 @@ pub fn bundles<S: Simd>(rows: usize, apart: usize, columns: Range<usize>) -> imp
     )
 }
 
-/// Returns the columns of a row that are solved. They include the boundary columns if the columns then fill whole
-/// vectors.
+/// Returns the range of columns to solve in a row. The range includes the boundary columns if the columns then fill
+/// whole vectors.
 #[inline(always)]
 pub(crate) fn solved<S: Simd>(nx: usize) -> Range<usize> {
     let whole = (nx - 2).next_multiple_of(S::F64_LANES);

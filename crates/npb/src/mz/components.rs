@@ -1,8 +1,8 @@
 //! A zone's arrays as one flat slice per component, divided among threads.
 //!
-//! Arrays have the shape `[5, nz, ny, nx]`, x contiguous. The stages require each component to be contiguous; the
-//! distance between components is free. To work on several threads, planes of constant z are dealt out in
-//! contiguous ranges, without any copying. With one thread, the thread pool is never used.
+//! Arrays have the shape `[5, nz, ny, nx]`, x contiguous. The stages require each component to be contiguous, but
+//! the distance between components is arbitrary. For several threads, planes of constant z are dealt out in
+//! contiguous ranges, without copying. A single thread never uses the thread pool.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub(crate) type ComponentsMut<'a> = [&'a mut [f64]; COMPONENTS];
 /// Returns the components of an array.
 ///
 /// # Panics
-/// If there are not five components, or one of them is not contiguous.
+/// Panics if there are not five components, or one of them is not contiguous.
 pub(crate) fn components<'a>(array: &ArrayView4<'a, f64>) -> Components<'a> {
     assert_eq!(array.len_of(Axis(0)), COMPONENTS, "components of a zone's array");
     std::array::from_fn(|m| (*array).index_axis_move(Axis(0), m).to_slice().expect("each component is contiguous"))
@@ -28,7 +28,7 @@ pub(crate) fn components<'a>(array: &ArrayView4<'a, f64>) -> Components<'a> {
 /// Returns the components of an array, mutably.
 ///
 /// # Panics
-/// If there are not five components, or one of them is not contiguous.
+/// Panics if there are not five components, or one of them is not contiguous.
 pub fn components_mut<'a>(array: ArrayViewMut4<'a, f64>) -> ComponentsMut<'a> {
     assert_eq!(array.len_of(Axis(0)), COMPONENTS, "components of a zone's array");
     let (first, rest) = array.split_at(Axis(0), 1);
@@ -42,7 +42,7 @@ pub fn components_mut<'a>(array: ArrayViewMut4<'a, f64>) -> ComponentsMut<'a> {
 /// a range of planes and, per component, the points of these planes. A plane has `plane` points.
 ///
 /// # Panics
-/// If the components do not have these planes, or `work` panics.
+/// Panics if the components do not have these planes, or `work` panics.
 pub(crate) fn over_planes(
     threads: usize,
     target: ComponentsMut<'_>,
@@ -68,7 +68,8 @@ pub(crate) fn over_planes(
     shares.into_par_iter().for_each(|(range, part)| work(range, part));
 }
 
-/// Calls `work` with each plane of `target` and its number, starting at `first`. A plane has `plane` points.
+/// Calls `work` with each plane of `target` and the plane's number, counting from `first`. A plane has `plane`
+/// points.
 #[inline(always)]
 pub fn for_planes(
     plane: usize,
@@ -82,8 +83,8 @@ pub fn for_planes(
     }
 }
 
-/// Calls `work` with up to `together` planes of `target` at a time and their numbers, starting at `first`. A plane
-/// has `plane` points.
+/// Calls `work` with up to `together` planes of `target` at a time and their numbers, counting from `first`. A
+/// plane has `plane` points.
 #[inline(always)]
 pub(crate) fn for_slabs(
     plane: usize,
@@ -98,8 +99,8 @@ pub(crate) fn for_slabs(
     }
 }
 
-/// Applies `of` to each component. The standard library's `each_mut` and `map` may not be inlined, and a call costs
-/// too much for a row of a small zone.
+/// Applies `of` to each component. The standard library's `each_mut` and `map` are not always inlined, and a call
+/// would cost too much for a row of a small zone.
 #[inline(always)]
 pub(crate) fn each_mut<'a, 'r, T>(
     r: &'a mut ComponentsMut<'r>,
@@ -113,7 +114,7 @@ pub(crate) fn each_mut<'a, 'r, T>(
 /// that the compiler needs only one bounds check per index instead of one for each component.
 ///
 /// # Panics
-/// If a component has fewer points.
+/// Panics if a component has fewer points.
 #[inline(always)]
 pub(crate) fn cut<const K: usize>(components: [&[f64]; K], points: usize) -> [&[f64]; K] {
     tabulate!(|m| &components[m][..points])
@@ -122,7 +123,7 @@ pub(crate) fn cut<const K: usize>(components: [&[f64]; K], points: usize) -> [&[
 /// Returns the first `points` points of each component, mutably; see [`cut`].
 ///
 /// # Panics
-/// If a component has fewer points.
+/// Panics if a component has fewer points.
 #[inline(always)]
 pub(crate) fn cut_mut<const K: usize>(mut components: [&mut [f64]; K], points: usize) -> [&mut [f64]; K] {
     unroll!(K, |m| components[m] = &mut std::mem::take(&mut components[m])[..points]);
@@ -149,21 +150,22 @@ pub(crate) fn plane_mut<'a>(r: &'a mut ComponentsMut<'_>, n: usize, points: usiz
     )
 }
 
-/// Consecutive planes of a zone and the number of the first: a whole array, or the part that a task accesses.
+/// Consecutive planes of a zone with the number of the first one: a whole array, or the part of an array that a
+/// task accesses.
 #[derive(Clone, Copy)]
 pub struct Slab<'a> {
     /// The number of the first plane.
     first: usize,
-    /// Points of a plane.
+    /// Number of points in a plane.
     points: usize,
     components: Components<'a>,
 }
 
 impl<'a> Slab<'a> {
-    /// The planes of an array, from number `first` on.
+    /// Creates a slab from the planes of an array, which are numbered from `first` on.
     ///
     /// # Panics
-    /// See [`components`].
+    /// Panics under the same conditions as [`components`].
     pub fn new(first: usize, array: &ArrayView4<'a, f64>) -> Self {
         Self { first, points: array.len_of(Axis(2)) * array.len_of(Axis(3)), components: components(array) }
     }
@@ -184,7 +186,7 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// Splits pairs into their halves.
+/// Splits an array of pairs into a pair of arrays.
 fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
     let mut seconds = Vec::with_capacity(N);
     let firsts = pairs.map(|(first, second)| {

@@ -1,4 +1,4 @@
-//! The exchange between zones: copies the neighbours' inner faces in x and y to each zone's outer faces.
+//! The exchange between zones, which copies the neighbours' inner faces in x and y to each zone's outer faces.
 //!
 //! Copies read only interior points and write only boundary points, so their order does not matter. Edges and the
 //! planes of constant z are never touched (NASA report NAS-03-010, section 4).
@@ -24,14 +24,14 @@ pub enum Side {
 }
 
 impl Side {
-    /// All four.
+    /// All four sides.
     pub const ALL: [Side; 4] = [Side::West, Side::East, Side::South, Side::North];
 }
 
-/// A face as the ranges of a zone's array: components, z, y, x.
+/// A face, as the ranges of its components, z, y and x in a zone's array.
 pub type Face = (Range<usize>, Range<usize>, Range<usize>, Range<usize>);
 
-/// Returns the boundary plane at a `side` of a zone, without its edges.
+/// Returns the boundary plane on `side` of a zone, without its edges.
 pub fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     let (x, y) = match side {
         Side::West => (0..1, 1..ny - 1),
@@ -42,7 +42,7 @@ pub fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     (0..COMPONENTS, 1..nz - 1, y, x)
 }
 
-/// Returns the plane of a zone that its neighbour receives, if the zone is on that neighbour's `side`.
+/// Returns the plane that a zone provides to the neighbour on whose `side` the zone lies.
 pub fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     let (x, y) = match side {
         Side::West => (nx - 2..nx - 1, 1..ny - 1),
@@ -57,14 +57,16 @@ pub fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
 /// Each is a box with a single index along its normal axis.
 ///
 /// # Panics
-/// If a face differs in shape from its source.
+/// Panics if a face differs in shape from its source.
 pub(crate) fn receive(to: [ArrayViewMut4<'_, f64>; 4], from: [ArrayView4<'_, f64>; 4]) {
-    // Drop the normal axis: loops run along the last axis, along which a face in x has only one point.
+    // Drop the normal axis, because loops run along the last axis and a face in x has only one point along that
+    // axis.
     let [west, east, south, north] = to;
     let [mut west, mut east] = [west, east].map(|face| face.index_axis_move(Axis(3), 0));
     let [from_west, from_east, from_south, from_north] = from;
     let [from_west, from_east] = [from_west, from_east].map(|face| face.index_axis_move(Axis(3), 0));
-    // The end of a row and the beginning of the next are adjacent in memory, so both faces in x are written together.
+    // The end of one row and the beginning of the next are adjacent in memory, so both faces in x are written
+    // together.
     let both = Zip::from(&mut west).and(&from_west).and(&mut east).and(&from_east);
     both.for_each(|west, &from_west, east, &from_east| (*west, *east) = (from_west, from_east));
     for (face, from) in [(south, from_south), (north, from_north)] {

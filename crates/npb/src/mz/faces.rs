@@ -1,20 +1,22 @@
-//! Face arrays, which carry everything that a step needs of other zones.
+//! Face arrays, which carry everything that a step needs from other zones.
 //!
-//! A face across x has one point in each row of a zone's array, in a cache line that holds little else of use. A
-//! copy between zones' arrays pays for this twice: at its source and at its destination. A face array is
-//! contiguous. A step that reads its neighbours' face arrays, and ends by writing its own, needs nothing else from
-//! other zones and writes no other zone's data. So it is one task. There are two sets of faces, since a neighbour's
-//! step may come before or after: a step reads the set that the previous step wrote, and writes the other.
+//! A face across x has one point in each row of a zone's array, and the rest of that point's cache line is of
+//! little use. Copying between zones' arrays pays for this twice: at the source and at the destination. A face
+//! array, in contrast, is contiguous. A step that reads its neighbours' face arrays and finally writes its own
+//! needs nothing else from other zones and writes no other zone's data, so it can be a single task. Because a
+//! neighbour's step may run earlier or later, there are two sets of faces: a step reads the set written by the
+//! previous step, and writes the other set.
 //!
-//! Received faces need not be copied to the zone's array: only the spatial operator uses them, and it reads them
-//! from the face arrays ([`State`]). Code that looks at a zone's array after such a step must copy them first
-//! ([`receive`], [`Sent`]).
+//! Received faces need not be copied to the zone's array, because only the spatial operator uses them and it reads
+//! them from the face arrays ([`State`]). Any other code that reads a zone's array after such a step must copy the
+//! faces first ([`receive`], [`Sent`]).
 //!
-//! Faces are named, and ordered, by the side at which they are received. Faces across x are
-//! `[5, nz − 2, ny − 2, 1]`; faces across y are whole rows, `[5, nz − 2, 1, nx]`, but the ends of these rows are not
-//! used.
+//! Faces are named and ordered by the side on which they are received. Faces across x have the shape
+//! `[5, nz − 2, ny − 2, 1]`. Faces across y consist of whole rows and have the shape `[5, nz − 2, 1, nx]`, but the
+//! ends of the rows are not used.
 //!
-//! Invariant: numbers are copied, never computed with. So a step gives the same bits whichever way its faces come.
+//! Invariant: numbers are copied and never computed with, so a step yields the same bits no matter how its faces
+//! are transferred.
 
 use ndarray::{ArrayView4, ArrayViewMut4};
 
@@ -28,7 +30,7 @@ pub fn shapes(Shape { nx, ny, nz }: Shape) -> [[usize; 4]; 4] {
     [across_x, across_x, across_y, across_y]
 }
 
-/// Returns the bytes of a zone's faces, in both sets.
+/// Returns the size of a zone's faces in bytes, both sets together.
 pub(crate) fn bytes(shape: Shape) -> usize {
     2 * size_of::<f64>() * shapes(shape).iter().map(|shape| shape.iter().product::<usize>()).sum::<usize>()
 }
@@ -42,17 +44,18 @@ pub(crate) fn received<'f, F>(neighbours: &Neighbours, faces: &'f [[F; 4]]) -> [
 /// Which set of faces is current.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// None: zones' arrays are complete.
+    /// Neither set is current; the zones' arrays are complete.
     #[default]
     Nothing,
-    /// This set has the zones' inner faces.
+    /// This set holds the zones' inner faces.
     Set(usize),
-    /// The same, and the last step read the zones' outer faces from the other set, so their arrays lack them.
+    /// This set holds the zones' inner faces. The last step read the zones' outer faces from the other set, so the
+    /// zones' arrays lack them.
     Stepped(usize),
 }
 
 impl Sent {
-    /// Returns the set that has the zones' inner faces.
+    /// Returns the set that holds the zones' inner faces; `None` if neither does.
     pub(crate) fn set(self) -> Option<usize> {
         match self {
             Self::Nothing => None,
@@ -64,7 +67,7 @@ impl Sent {
 /// Sets a zone's faces to the values that its neighbours are to receive.
 ///
 /// # Panics
-/// If an array does not belong to a zone of this shape, or is not contiguous.
+/// Panics if an array does not belong to a zone of this shape, or is not contiguous.
 pub fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) {
     let (_, nz, ny, nx) = u.dim();
     assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(Shape { nx, ny, nz }).each_ref(), "a zone's faces");
@@ -74,7 +77,7 @@ pub fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) {
     let u = components(u);
     let planes = u.iter().flat_map(|component| component.chunks_exact(ny * nx).take(nz - 1).skip(1));
     for ((plane, (west, east)), (south, north)) in planes.zip(across_x).zip(across_y) {
-        // The face that a neighbour receives at its west side is at the east side here.
+        // The face that a neighbour receives on its west side comes from this zone's east side.
         for ((row, west), east) in plane[nx..].chunks_exact(nx).zip(west).zip(east) {
             (*west, *east) = (row[nx - 2], row[1]);
         }
@@ -86,7 +89,7 @@ pub fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) {
 /// Copies the received faces to the outer faces of a zone's array.
 ///
 /// # Panics
-/// If a component of the array is not contiguous.
+/// Panics if a component of the array is not contiguous.
 pub fn receive(u: ArrayViewMut4<'_, f64>, halo: Halo<'_>) {
     let (_, nz, ny, nx) = u.dim();
     let mut u = components_mut(u);
@@ -106,23 +109,23 @@ pub fn receive(u: ArrayViewMut4<'_, f64>, halo: Halo<'_>) {
 /// The faces that a zone has received.
 #[derive(Clone, Copy, Debug)]
 pub struct Halo<'a> {
-    /// The planes of each component, for each face.
+    /// For each face, the planes of each component.
     faces: [&'a [f64]; 4],
     shape: Shape,
 }
 
 impl<'a> Halo<'a> {
-    /// Faces for a zone of this shape.
+    /// Creates the halo of a zone of this shape from the faces received.
     ///
     /// # Panics
-    /// If a face has another shape, or is not contiguous.
+    /// Panics if a face has another shape, or is not contiguous.
     pub fn new(shape: Shape, faces: [ArrayView4<'a, f64>; 4]) -> Self {
         assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(shape).each_ref(), "faces that a zone receives");
         Self { faces: faces.map(|face| face.to_slice().expect("faces are contiguous")), shape }
     }
 
-    /// Returns the received values around the interior plane `k`, per component: in the west and the east, a number
-    /// for each interior row; in the south and the north, a row.
+    /// Returns the received values around the interior plane `k`, per component: one number per interior row for
+    /// west and east, and one row each for south and north.
     #[inline(always)]
     pub(crate) fn in_plane(&self, k: usize) -> [Components<'a>; 4] {
         let Shape { nx, ny, nz } = self.shape;
@@ -133,8 +136,8 @@ impl<'a> Halo<'a> {
     }
 }
 
-/// A zone's state as the spatial operator reads it: the zone's array and, if there is one, a halo with its outer
-/// faces.
+/// A zone's state as read by the spatial operator: the zone's array and, if the outer faces are not in the array, a
+/// halo that holds them.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a> {
     pub(crate) u: ArrayView4<'a, f64>,
@@ -150,7 +153,7 @@ impl<'a> State<'a> {
     /// Returns the state plane by plane.
     ///
     /// # Panics
-    /// If a component of the array is not contiguous.
+    /// Panics if a component of the array is not contiguous.
     pub fn planes(&self) -> StatePlanes<'a> {
         StatePlanes { slab: Slab::new(0, &self.u), halo: self.halo }
     }

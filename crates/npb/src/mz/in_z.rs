@@ -1,7 +1,8 @@
-//! The sweep in z of BT and SP: solves the lines through rows of constant y, which are divided among threads.
+//! The sweep in z of BT and SP, which solves the lines through rows of constant y. The rows are divided among
+//! threads.
 //!
-//! This module has the code that both methods share: it divides the arrays, and stores the solution in the
-//! right-hand side or adds it to the state. How lines are solved is up to the method ([`InZ`]).
+//! This module contains the code that both methods share, which divides the arrays and either stores the solution
+//! in the right-hand side or adds it to the state. The method itself ([`InZ`]) decides how lines are solved.
 
 use std::ops::Range;
 
@@ -21,11 +22,11 @@ pub(crate) trait InZ: Copy + Sync {
     fn sweep<S: Simd>(self, simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch);
 }
 
-/// Arrays that a sweep in z reads and writes, per plane from the first interior one on.
+/// The arrays that a sweep in z reads and writes, plane by plane from the first interior plane on.
 pub(crate) enum Rows<'a, 'r> {
-    /// The state is read and the right-hand side replaced, as a separate stage.
+    /// The state is read and the right-hand side is replaced, as a separate stage.
     Replace {
-        /// The state's points from the first row on; planes follow at the distance of the zone's planes.
+        /// The state's points from the first row on. The stride between planes is that of the zone.
         u: Components<'a>,
         /// The right-hand side.
         r: &'a mut [ComponentsMut<'r>],
@@ -34,7 +35,7 @@ pub(crate) enum Rows<'a, 'r> {
     Add {
         /// The state.
         u: &'a mut [ComponentsMut<'r>],
-        /// The right-hand side's points from the first row on; planes follow at the distance of the zone's planes.
+        /// The right-hand side's points from the first row on. The stride between planes is that of the zone.
         r: Components<'a>,
     },
 }
@@ -42,7 +43,7 @@ pub(crate) enum Rows<'a, 'r> {
 /// Solves all lines in z for the right-hand side `r`, which the solution replaces.
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn replace(
     method: impl InZ,
     mesh: &Mesh,
@@ -60,10 +61,10 @@ pub(crate) fn replace(
 }
 
 /// Solves the lines in z in the rows `rows` for the right-hand side `r`, and adds the solution to the state `u`.
-/// This ends a step. Both arrays have only the interior planes; `u` has only these rows.
+/// This completes a step. Both arrays have only the interior planes; `u` has only these rows.
 ///
 /// # Panics
-/// If an array does not have this shape, or if a row of `u` or a component of `r` is not contiguous.
+/// Panics if an array does not have this shape, or if a row of `u` or a component of `r` is not contiguous.
 pub(crate) fn add(
     method: impl InZ,
     mesh: &Mesh,
@@ -102,12 +103,12 @@ impl<M: InZ> WithSimd for Sweep<'_, '_, '_, M> {
     }
 }
 
-/// Runs `work` on the rows of `target`, divided among `threads` threads. The first row of `target` is the zone's
-/// row number `first`. `work` receives a range of the zone's rows and, for each plane of `target`, the components'
-/// points in these rows.
+/// Runs `work` on the rows of `target`, divided among `threads` threads. The first row of `target` is row `first`
+/// of the zone. `work` receives a range of the zone's rows and, for each plane of `target`, the components' points
+/// in these rows.
 ///
 /// # Panics
-/// If rows are not contiguous, or `work` panics.
+/// Panics if rows are not contiguous, or `work` panics.
 fn over_rows(
     threads: usize,
     target: ArrayViewMut4<'_, f64>,

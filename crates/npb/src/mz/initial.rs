@@ -2,8 +2,8 @@
 //!
 //! In the interior, the state is a blend of the exact solution on the six faces of the unit cube, linear in each
 //! direction (NASA report RNR-94-007, section 3.2.4). On the boundary planes it is the exact solution itself. Where
-//! boundary planes meet, the later one in the order x, y, z takes precedence. This affects the error norms, since
-//! edges are never exchanged.
+//! boundary planes meet, the later one in the order x, y, z takes precedence. The precedence affects the error
+//! norms, because edges are never exchanged.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::zones::Shape;
 /// Sets the whole state `u`, of shape `[5, nz, ny, nx]`, to the initial state.
 ///
 /// # Panics
-/// If `u` does not have the shape of the mesh.
+/// Panics if `u` does not have the shape of the mesh.
 pub(crate) fn initialise(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>) {
     let Shape { nx, ny, nz } = mesh.shape;
     assert_eq!(u.shape(), mesh.shape.array(), "shape of the state");

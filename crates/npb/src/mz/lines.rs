@@ -1,11 +1,11 @@
-//! Bundles of grid lines in x: one row per lane is packed into scratch, solved together with the others, and
-//! unpacked.
+//! Bundles of grid lines in x. The rows of a bundle, one per lane, are packed into scratch memory, solved together,
+//! and unpacked.
 //!
 //! The vectors of a bundle are in the order `[point along the line][field]`, with one line per lane. So a solver's
 //! inner loop walks memory once, forwards or backwards.
 //!
 //! Invariant: if there are fewer lines than lanes, all spare lanes hold the last line. So every lane computes with
-//! the numbers of a line, and the spare lanes store the same results as the last line's.
+//! valid numbers, and the spare lanes store the same results as the last line's lane.
 
 use std::ops::Range;
 
@@ -17,9 +17,9 @@ use super::lanes::{Lane, MAX_LANES, get_square, is_avx512, set_square};
 /// Positions of up to [`MAX_LANES`] rows of equal length within one component.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
-    /// The first point of each line; for spare lanes, that of the last line.
+    /// The first point of each line. Spare lanes repeat that of the last line.
     starts: [usize; MAX_LANES],
-    /// Points of a line.
+    /// Number of points in a line.
     length: usize,
 }
 
@@ -28,7 +28,7 @@ impl Lines {
     /// its first line begins at point `first`, and successive lines are `apart` points from one another.
     ///
     /// # Panics
-    /// If `numbers` is empty or has more than [`MAX_LANES`] lines.
+    /// Panics if `numbers` is empty or has more than [`MAX_LANES`] lines.
     #[inline(always)]
     pub fn in_planes(
         (first, apart, lines): (usize, usize, usize),
@@ -52,11 +52,11 @@ impl Lines {
         Self { starts, length }
     }
 
-    /// Copies the lines of these components, which are equally long, into a bundle of `fields` fields per point,
-    /// from field `first` on.
+    /// Copies the lines of these components, which must have equal length, into a bundle with `fields` fields per
+    /// point, starting at field `first`.
     ///
     /// # Panics
-    /// If a line leaves a component, or the bundle is too short.
+    /// Panics if a line leaves a component, or the bundle is too short.
     #[inline(always)]
     pub fn pack<S: Simd, const K: usize>(
         &self,
@@ -81,11 +81,11 @@ impl Lines {
         }
     }
 
-    /// Copies the fields from `first` on of a bundle of `fields` fields per point back to the lines of these
-    /// components, which are equally long.
+    /// Copies the fields starting at `first` of a bundle with `fields` fields per point back to the lines of these
+    /// components, which must have equal length.
     ///
     /// # Panics
-    /// If a line leaves a component, or the bundle is too short.
+    /// Panics if a line leaves a component, or the bundle is too short.
     #[inline(always)]
     pub fn unpack<S: Simd, const K: usize>(
         &self,
@@ -110,7 +110,7 @@ impl Lines {
         }
     }
 
-    /// [`Lines::pack`], `N` points of `N` lanes at a time.
+    /// Implementation of [`Lines::pack`] that handles `N` points of `N` lanes at a time.
     #[inline(always)]
     fn pack_squares<S: Simd, const N: usize, const K: usize>(
         &self,
@@ -119,7 +119,7 @@ impl Lines {
         bundle: &mut [S::f64s],
         (first, fields): (usize, usize),
     ) {
-        // All components are equally long, so one comparison for each lane is enough.
+        // All components have the same length, so one bounds check per lane is enough.
         let components = cut(components, components[0].len());
         self.squares::<N>(
             #[inline(always)]
@@ -135,7 +135,7 @@ impl Lines {
         );
     }
 
-    /// [`Lines::unpack`], `N` points of `N` lanes at a time.
+    /// Implementation of [`Lines::unpack`] that handles `N` points of `N` lanes at a time.
     #[inline(always)]
     fn unpack_squares<S: Simd, const N: usize, const K: usize>(
         &self,
@@ -158,10 +158,10 @@ impl Lines {
         );
     }
 
-    /// Calls `work` for squares of `N` points of `N` lanes that cover the lines, which must have at least `N`
-    /// points. `work` receives the number of the square's first point, and its index in each lane. The last square
-    /// overlaps the previous one if necessary: copying some points twice costs less than copying a few points one
-    /// by one.
+    /// Calls `work` for squares of `N` points by `N` lanes that cover the lines, which must have at least `N`
+    /// points. `work` receives the position of the square's first point along the lines, and the index of that
+    /// point in each lane. The last square overlaps the previous one if necessary: copying some points twice costs
+    /// less than copying a few points one by one.
     #[inline(always)]
     fn squares<const N: usize>(&self, mut work: impl FnMut(usize, [usize; N])) {
         let last = self.length - N;
@@ -176,11 +176,12 @@ impl Lines {
     }
 }
 
-/// Returns how many planes of `points` points are solved together. Vectors have `lanes` lanes, and each plane has
-/// `lines` lines, for one direction or several. Returns the fewest planes that leave at most a sixteenth of the
-/// lanes idle, or else those that leave the fewest idle, but no more than fit in a near cache.
+/// Returns how many planes of `points` points to solve together, given that vectors have `lanes` lanes and that
+/// each plane has `lines` lines in each of one or more directions. The result is the smallest number of planes that
+/// leaves at most a sixteenth of the lanes idle, or otherwise the number that leaves the fewest lanes idle, but
+/// never more planes than fit in a near cache.
 pub fn planes_together(lanes: usize, points: usize, lines: &[usize]) -> usize {
-    /// Points whose state and right-hand side are 320 KiB.
+    /// Number of points whose state and right-hand side take 320 KiB.
     const MOST_POINTS: usize = 4096;
     const MOST_PLANES: usize = 4;
     const FEW_IDLE: f64 = 1.0 / 16.0;

@@ -1,4 +1,4 @@
-//! The log of a run's tasks: the time that each stage took, and how often zones changed their unit.
+//! Log of a run's tasks: how long each stage took, and how often zones moved to another unit.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::mz::stopwatch::Stopwatch;
 /// Placeholder for a zone without a unit.
 const NOWHERE: u64 = u64::MAX;
 
-/// Records of all tasks of a run.
+/// The log of all tasks in a run.
 pub struct Log {
     stages: Mutex<Stopwatch>,
     /// The unit that last worked on each zone.
@@ -27,7 +27,7 @@ impl Log {
         Self { stages: Mutex::default(), units, migrations: AtomicU64::new(0), closed: AtomicBool::new(false) }
     }
 
-    /// Forgets all records so far.
+    /// Discards all records so far.
     pub fn clear(&self) {
         *self.stages() = Stopwatch::default();
         self.migrations.store(0, Ordering::Relaxed);
@@ -38,7 +38,7 @@ impl Log {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Does the work of a stage of one zone and records it.
+    /// Runs the work of one zone's stage and records its time.
     pub fn timed(&self, stage: &'static str, context: &Context, zone: usize, work: impl FnOnce()) {
         let start = Instant::now();
         work();
@@ -53,12 +53,12 @@ impl Log {
         }
     }
 
-    /// Returns the time spent in each stage, on all units together.
+    /// Returns the time spent in each stage, summed over all units.
     pub fn stages(&self) -> std::sync::MutexGuard<'_, Stopwatch> {
         self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Returns how often a zone's next stage ran on another unit than its last.
+    /// Returns how often a stage of a zone ran on a different unit than the zone's previous stage.
     pub fn migrations(&self) -> u64 {
         self.migrations.load(Ordering::Relaxed)
     }

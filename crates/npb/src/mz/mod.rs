@@ -1,8 +1,8 @@
 //! BT-MZ, SP-MZ and LU-MZ: the multi-zone NAS Parallel Benchmarks as dependent tasks.
 //!
-//! A mesh is divided into zones, which are solved independently within a step and exchange their faces in every
-//! step. Results are verified against the official values; the rate is NPB's own count of operations per second
-//! (NASA report NAS-03-010).
+//! A mesh is divided into zones, which are solved independently within a step and exchange their faces once per
+//! step. Results are verified against the official values, and rates are given in NPB's own count of operations per
+//! second (NASA report NAS-03-010).
 //!
 //! | files | contents |
 //! | --- | --- |
@@ -14,24 +14,26 @@
 //! | `lanes`, `lines`, `columns`, `rows`, `components`, `prefetch` | many grid lines in the lanes of vectors |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 //!
-//! The methods and the shared code compute on the arrays of one zone and know nothing of tasks; `program`, `stages` and
-//! `whole` declare what those functions read and write, and know nothing of numerics. Zones get their neighbours' faces
-//! in one of two ways: as regions of the zones' arrays, copied by separate tasks (`exchange`), or as separate arrays,
-//! which a step writes at its end and the neighbours' next steps read in place (`faces`, the default).
+//! The methods and the shared code compute on the arrays of one zone and know nothing about tasks. Conversely,
+//! `program`, `stages` and `whole` declare the data that these functions read and write, and know nothing about
+//! numerics. Zones receive their neighbours' faces in one of two ways: either separate tasks copy regions of the
+//! zones' arrays (`exchange`), or a step ends by writing face arrays, which the neighbours' next steps read in
+//! place (`faces`, the default).
 //!
-//! `plain_loop` runs the same functions on any number of threads: over its own arrays (`plain`, `serial`), placed like
-//! the runtime's (`placement`), or over those of a program, in a task that holds them all (`Program::in_loop`). The
-//! difference is the cost of the runtime. `npb-cg` is built in the same way.
+//! `plain_loop` runs the same functions on any number of threads. It works either on its own arrays (`plain`,
+//! `serial`), which are placed like the runtime's arrays (`placement`), or on a program's arrays, inside a task
+//! that accesses them all (`Program::in_loop`). Comparing the times of loop and tasks gives the cost of the
+//! runtime. `npb-cg` is built in the same way.
 //!
-//! The tests are programs outside of the library (`crates/npb/tests`, `crates/npb-cg/tests`), so that the numerics,
-//! which take long to compile, are compiled once. The modules that they use are public and hidden from the
-//! documentation. They are slow without optimization and not part of `cargo test`: `cargo test --release --test mz
-//! --test lanes --test cg_numerics`.
+//! The tests are separate programs (`crates/npb/tests`, `crates/npb-cg/tests`), so that the numerics, which take
+//! long to compile, are compiled only once. The modules used by the tests are public but hidden from the
+//! documentation. The tests are slow without optimization and therefore not part of `cargo test`. Run them with
+//! `cargo test --release --test mz --test lanes --test cg_numerics`.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "modules are public only for the tests")]
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
 
-// The modules below are public only for `tests/mz`, and hidden from the documentation.
+// The modules below are public only for `tests/mz`, and are hidden from the documentation.
 #[doc(hidden)]
 #[macro_use]
 pub mod lanes;

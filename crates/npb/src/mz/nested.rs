@@ -1,14 +1,15 @@
-//! A zone's step as a task whose children do the work: by chunks of planes, then by chunks of rows.
+//! A zone's step as a task whose children do the work, first by chunks of planes and then by chunks of rows.
 //!
-//! Zones differ in size, and there may be fewer zones than units; their planes are numerous. The zone's task
-//! accesses its arrays weakly, so it waits neither for its predecessors nor for its children: a chunk of planes
-//! begins as soon as the exchange and the previous chunks of rows have written the data that it reads.
+//! Zones differ in size, and there may be fewer zones than units, but there are many planes to distribute. The
+//! zone's task accesses its arrays weakly, so it waits neither for its predecessors nor for its children. A chunk
+//! of planes begins as soon as the exchange and the previous chunks of rows have written the data that the chunk
+//! reads.
 //!
-//! Lines in x and y lie in planes; one pass processes planes from the residual to the sweep in y. Lines in z lie in
-//! rows; another pass processes rows from the sweep in z to the new state. LU's sweeps proceed from plane to plane
-//! and from row to row, so they are a single child; only the residual is divided.
+//! Lines in x and y lie in planes, so one pass processes planes, from the residual to the sweep in y. Lines in z
+//! lie in rows, so another pass processes rows, from the sweep in z to the new state. LU's sweeps proceed from
+//! plane to plane and from row to row, so they form a single child, and only the residual is divided.
 //!
-//! Invariant: children do the arithmetic of the whole step, with the same results to the last bit.
+//! Invariant: the children perform the same arithmetic as the whole step, so results agree to the last bit.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,13 +27,13 @@ use crate::mz::rows::divide;
 use crate::mz::stages::{Stage, described};
 use crate::mz::{bt, lu, sp};
 
-/// Minimum work of a chunk, in millions of operations: some 100 µs of a core.
+/// Minimum work of a chunk, in millions of operations. This takes a core some 100 µs.
 pub const WORTH: f64 = 0.5;
-/// Maximum number of chunks of a zone: each chunk of rows depends on all chunks of planes, so the cost grows with
-/// the square of their number.
+/// Maximum number of chunks per zone. Each chunk of rows depends on all chunks of planes, so the overhead grows
+/// with the square of the number of chunks.
 const MOST: usize = 16;
 
-/// Divides `all` planes or rows into chunks. Their work is `operations`, in millions.
+/// Divides `all` planes or rows, whose total work is `operations` million operations, into chunks.
 pub fn chunks(all: Range<usize>, operations: f64) -> Vec<Range<usize>> {
     divide(all, ((operations / WORTH) as usize).clamp(1, MOST), 1)
 }
@@ -76,8 +77,9 @@ impl ZoneStep {
         Stage { name, zone: self.zone.number, mesh: self.zone.mesh, log: self.log.clone() }
     }
 
-    /// Submits the work that stays within planes of constant z. A chunk also reads two planes of u on either side,
-    /// but depends on all chunks of rows anyway. So it declares u as a whole, which leaves fewer fragments.
+    /// Submits the work that stays within planes of constant z. A chunk also reads two planes of u on either side.
+    /// Because it depends on all chunks of rows anyway, it declares an access to the whole of u, which fragments
+    /// the region less.
     fn planes(&self, at: &Context, stage: &'static str, work: InPlanes) -> Result<(), SubmitError> {
         let Zone { mesh, u, forcing, r, .. } = &self.zone;
         let (name, cost) = described(self.benchmark, stage, mesh);

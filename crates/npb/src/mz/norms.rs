@@ -1,7 +1,7 @@
 //! The norms that verify a run: root mean squares of the residual and of the error, and LU's surface integral.
 //!
-//! A run's norm is the plain sum of the zones' (NASA report NAS-03-010, section 5). A zone's norm is a sum of
-//! squares over the zone, divided by the number of its interior points.
+//! A run's norm is the plain sum of its zones' norms (NASA report NAS-03-010, section 5). A zone's norm is based on
+//! a sum of squares over the zone, divided by the number of interior points.
 
 use ndarray::{ArrayBase, ArrayView4, Axis, Data, Ix4, s};
 
@@ -9,14 +9,14 @@ use super::initial::exact_state;
 use super::physics::{C2, COMPONENTS, Mesh, Placement};
 use super::zones::Shape;
 
-/// Returns the root mean squares of the residual of a zone over the interior. `r` is scale · (S(u) + forcing); the
+/// Returns the root mean squares of a zone's residual over the interior. `r` is scale · (S(u) + forcing), so the
 /// norms are divided by the scale.
 pub(crate) fn residual_norms(mesh: &Mesh, r: &ArrayView4<'_, f64>, scale: f64) -> [f64; COMPONENTS] {
     norms(mesh, &interior(r)).map(|norm| norm / scale)
 }
 
-/// Returns the norms of the difference between `u` and the exact solution: over all points in BT and SP, over the
-/// interior in LU. Both are divided by the number of interior points.
+/// Returns the norms of the difference between `u` and the exact solution. BT and SP sum over all points and LU
+/// only over the interior, but all of them divide by the number of interior points.
 pub(crate) fn error_norms(mesh: &Mesh, u: &ArrayView4<'_, f64>) -> [f64; COMPONENTS] {
     let difference = u - &exact_state(mesh);
     match mesh.placement {

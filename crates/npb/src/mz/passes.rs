@@ -1,4 +1,5 @@
-//! A step of BT or SP in two passes: residual, x and y plane by plane, then z row by row with the update of the state.
+//! A step of BT or SP in two passes: residual, x and y plane by plane, then z row by row together with the update
+//! of the state.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -10,16 +11,17 @@ use super::lanes::Scratch;
 use super::physics::{COMPONENTS, Mesh};
 use super::zones::Shape;
 
-/// Computes planes of the right-hand side from u and planes of forcing, on the given number of threads.
+/// A function that computes planes of the right-hand side from u and planes of forcing, on the given number of
+/// threads.
 pub type InPlanes = fn(&Mesh, Range<usize>, &State<'_>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>, usize);
-/// Updates rows of u by the right-hand side, on the given number of threads.
+/// A function that updates rows of u using the right-hand side, on the given number of threads.
 pub type InRows = fn(&Mesh, Range<usize>, ArrayViewMut4<'_, f64>, &ArrayView4<'_, f64>, usize);
 
-/// Does a whole step of a zone whose outer faces are in its halo, or have been exchanged. The right-hand side
-/// between the passes is thread-local, so that it stays in the cache from zone to zone.
+/// Performs a whole step of a zone whose outer faces are in its halo, or have been exchanged. Between the passes,
+/// the right-hand side is kept in thread-local memory, which stays in the cache from zone to zone.
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn step(
     (in_planes, in_rows): (InPlanes, InRows),
     mesh: &Mesh,
@@ -33,7 +35,7 @@ pub(crate) fn step(
     let (shape, distance) = ([COMPONENTS, nz - 2, ny, nx], apart((nz - 2) * ny * nx));
     let mut scratch = RIGHT.take();
     let numbers = scratch.numbers(COMPONENTS * distance);
-    // The sweeps rely on zeros at the ends of lines. The residual sets those of lines in x.
+    // The sweeps rely on zeros at the ends of lines. The residual sets only the ends of lines in x.
     for component in numbers.chunks_exact_mut(distance) {
         for plane in component.chunks_exact_mut(ny * nx).take(nz - 2) {
             plane[..nx].fill(0.0);
@@ -48,8 +50,8 @@ pub(crate) fn step(
     RIGHT.set(scratch);
 }
 
-/// Returns the distance between components: an odd number of cache lines, so that their points are in different
-/// sets of a cache.
+/// Returns the distance between components, which is an odd number of cache lines so that corresponding points are
+/// in different cache sets.
 fn apart(points: usize) -> usize {
     const LINE: usize = 8;
     LINE * (points.div_ceil(LINE) | 1)

@@ -45,21 +45,21 @@ pub(crate) fn exact([x, y, z]: [f64; 3]) -> [f64; COMPONENTS] {
     })
 }
 
-/// How points of a zone are placed in space.
+/// How the points of a zone are placed in space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Multiples of the mesh width, which is that of the average zone: BT and SP.
+    /// At multiples of the mesh width of an average zone, in BT and SP.
     MeshWidths,
-    /// Every zone is the unit cube: LU.
+    /// Such that every zone is the unit cube, in LU.
     UnitCube,
 }
 
-/// The mesh of a zone: everything that the numerical methods know of the problem.
+/// The mesh of a zone, which is everything that the numerical methods know about the problem.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mesh {
-    /// Points of the zone.
+    /// Number of points of the zone in each direction.
     pub shape: Shape,
-    /// Widths in x, y, z: those of the average zone, the same in all zones of a run.
+    /// Mesh widths in x, y, z. They are those of an average zone and the same in all zones of a run.
     pub h: [f64; 3],
     /// Time step.
     pub dt: f64,
@@ -68,7 +68,8 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Creates the mesh of a zone of `shape`, one of `zones` in x and y of a mesh of `points`.
+    /// Creates the mesh of a zone of shape `shape`. The whole mesh has `points` points and is divided into `zones`
+    /// zones in x and y.
     pub fn new(benchmark: Benchmark, shape: Shape, points: [usize; 3], zones: [usize; 2], dt: f64) -> Self {
         let zones = [zones[0], zones[1], 1].map(|zones| zones as f64);
         let points = points.map(|points| points as f64);

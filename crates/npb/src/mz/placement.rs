@@ -1,13 +1,13 @@
-//! Placement of large arrays outside the runtime, at the same offsets as inside it.
+//! Placement of large arrays outside the runtime, at the same offsets as inside the runtime.
 //!
-//! The baseline of a comparison with tasks must neither gain nor lose from its array layout. In the runtime, zones'
-//! arrays also share huge pages, which these arrays cannot. So the fairest plain loop is the one on the runtime's
-//! own arrays, [`Program::in_loop`](super::Program::in_loop).
+//! A baseline that tasks are compared with must neither gain nor lose from its array layout. In the runtime, the
+//! zones' arrays also share huge pages, which is impossible here. Therefore, the fairest baseline is the plain loop
+//! over the runtime's own arrays, [`Program::in_loop`](super::Program::in_loop).
 
 use ndarray::{Array1, Array4, s};
 
-/// Returns zeros that begin at the same offset as the `number`-th array of a [`Runtime`](thalweg::Runtime): large
-/// arrays begin at a cache line, each at a different line of its page.
+/// Returns zeros that begin at the same offset as array `number` of a [`Runtime`](thalweg::Runtime). Large arrays
+/// are aligned to a cache line, and each begins at a different line of its page.
 pub fn placed_zeros(shape: [usize; 4], number: usize) -> Array4<f64> {
     const LINE: usize = 64;
     const LINES: usize = 64;

@@ -1,6 +1,7 @@
-//! The zones of a run as plain arrays, without the runtime: the reference that tests compare tasks with.
+//! The zones of a run as plain arrays, without the runtime. Tests compare tasks with this reference.
 //!
-//! A unit's thread touches its zones' arrays first; they are placed as a runtime places its arrays.
+//! Each unit's thread is the first to touch its zones' arrays. The arrays are placed in memory as a runtime would
+//! place them.
 
 use ndarray::Array4;
 
@@ -26,7 +27,7 @@ pub struct Zone {
     pub forcing: Array4<f64>,
     /// The right-hand side; zero on the boundary.
     pub r: Array4<f64>,
-    /// LU's correction, if its sweeps are separate stages.
+    /// LU's correction; `None` unless LU's sweeps are separate stages.
     pub(crate) w: Option<Array4<f64>>,
 }
 
@@ -58,7 +59,7 @@ impl Zone {
 #[derive(Clone, Debug)]
 pub struct Zones {
     benchmark: Benchmark,
-    /// The zones, in the order of their numbers.
+    /// The zones, in zone order.
     pub zones: Vec<Zone>,
     /// Both sets of the faces that zones send each other.
     faces: [Vec<[Array4<f64>; 4]>; 2],
@@ -91,7 +92,7 @@ impl Zones {
         zones
     }
 
-    /// Returns the zones, in the order of their numbers.
+    /// Returns the zones, in zone order.
     pub fn zones(&self) -> &[Zone] {
         &self.zones
     }
@@ -101,7 +102,8 @@ impl Zones {
         self.in_loop().each(|zone| initialise(&zone.mesh, zone.u.view_mut()));
     }
 
-    /// Does the work before the first step: LU keeps a residual from step to step, so it needs one.
+    /// Does the work that precedes the first step: LU carries a residual from step to step, so it needs an initial
+    /// one.
     pub fn begin(&mut self) {
         if self.benchmark == Benchmark::Lu {
             let first = |ZoneMut { mesh, u, forcing, r, .. }: &mut ZoneMut<'_>| {
@@ -121,7 +123,7 @@ impl Zones {
         PlainLoop::new(*benchmark, zones, Faces { sets, sent }, neighbours, *units)
     }
 
-    /// Returns the norms after a run, summed over the zones, without an exchange before.
+    /// Returns the norms after a run, summed over the zones, without performing another exchange first.
     pub fn norms(&mut self) -> Norms {
         self.in_loop().settle();
         let mut sum = Norms::default();

@@ -1,11 +1,10 @@
-//! The steps of a run as a plain loop over the zones, which calls the functions of the tasks without the runtime.
+//! The steps of a run as a plain loop over the zones, which calls the tasks' functions without the runtime.
 //!
-//! The loop borrows its arrays, so that a loop and tasks can be measured on the same ones: the placement of arrays
-//! in memory matters more than the overhead of the runtime. Zones are assigned to units once and stay there; no
-//! unit takes work from a late one.
+//! The loop borrows its arrays, so that a loop and tasks can be measured on the same arrays. This is important
+//! because array placement in memory affects times more than the runtime's overhead does. Zones are assigned to
+//! units once and stay there; a unit never takes over work from a slower unit.
 //!
-//! Invariant: whatever the number of units, every function is given the same numbers; so results agree to the last
-//! bit.
+//! Invariant: every function receives the same numbers for any number of units, so results agree to the last bit.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -31,7 +30,7 @@ pub struct ZoneMut<'a> {
     pub(crate) forcing: ArrayViewMut4<'a, f64>,
     /// The right-hand side; zero on the boundary.
     pub(crate) r: ArrayViewMut4<'a, f64>,
-    /// LU's correction, if its sweeps are separate stages.
+    /// LU's correction; `None` unless LU's sweeps are separate stages.
     pub(crate) w: Option<ArrayViewMut4<'a, f64>>,
 }
 
@@ -45,7 +44,7 @@ impl ZoneMut<'_> {
 /// The borrowed faces that zones send each other.
 #[derive(Debug)]
 pub(crate) struct Faces<'a> {
-    /// Both sets.
+    /// Both sets of faces.
     pub(crate) sets: [Vec<[ArrayViewMut4<'a, f64>; 4]>; 2],
     pub(crate) sent: &'a mut Sent,
 }
@@ -67,7 +66,7 @@ pub(crate) struct Faces<'a> {
 #[derive(Debug)]
 pub struct PlainLoop<'a> {
     benchmark: Benchmark,
-    /// The zones, in the order of their numbers.
+    /// The zones, in zone order.
     pub zones: Vec<ZoneMut<'a>>,
     faces: Faces<'a>,
     neighbours: &'a [Neighbours],
@@ -90,7 +89,7 @@ impl<'a> PlainLoop<'a> {
         Self { benchmark, zones, faces, neighbours, owners, units }
     }
 
-    /// Does `work` on every zone; each unit handles its own zones.
+    /// Calls `work` on every zone. Each unit handles its own zones.
     pub fn each(&mut self, work: impl Fn(&mut ZoneMut<'a>) + Sync) {
         self.settle();
         *self.faces.sent = Sent::Nothing;
@@ -102,10 +101,10 @@ impl<'a> PlainLoop<'a> {
         self.exchange_with(|copies| copies());
     }
 
-    /// Does [`exchange`](Self::exchange), but runs the copies to each zone through `each`.
+    /// Variant of [`exchange`](Self::exchange) that runs the copies to each zone through `each`.
     fn exchange_with(&mut self, each: impl Fn(&mut dyn FnMut()) + Sync) {
         if let Sent::Stepped(set) = *self.faces.sent {
-            // The exchange overwrites the outer faces, so those received need not be copied.
+            // The exchange overwrites the outer faces, so the received faces need not be copied to the arrays.
             *self.faces.sent = Sent::Set(set);
         }
         let mut faces = Vec::with_capacity(self.zones.len());
@@ -135,8 +134,8 @@ impl<'a> PlainLoop<'a> {
         });
     }
 
-    /// Does one step: the exchange, then every zone's own step, each on `threads` threads; with [`Fuse::Whole`],
-    /// both at once. Returns the seconds of each piece, summed over all units.
+    /// Performs one step: the exchange, and then every zone's own step, each on `threads` threads. With
+    /// [`Fuse::Whole`], the two are combined. Returns the seconds spent in each piece, summed over all units.
     pub fn step(&mut self, fuse: Fuse, threads: usize) -> Stopwatch {
         let watch = Mutex::new(Stopwatch::default());
         let timed = |name, work: &mut dyn FnMut()| {
@@ -161,7 +160,8 @@ impl<'a> PlainLoop<'a> {
         watch.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Does a step of every zone that uses the faces received from its neighbours, and sends them its own.
+    /// Performs a step of every zone that uses the faces received from the zone's neighbours and sends the zone's
+    /// own faces to them.
     fn whole_step(&mut self, work: impl Fn(&mut ZoneMut<'a>, Halo<'_>, &mut dyn FnMut(&ArrayView4<'_, f64>)) + Sync) {
         let from = self.sent();
         let neighbours = self.neighbours;
@@ -174,13 +174,13 @@ impl<'a> PlainLoop<'a> {
         *self.faces.sent = Sent::Stepped(1 - from);
     }
 
-    /// Sends the faces that the next whole step is to receive, unless the previous step has sent them. Without this
-    /// call, the next whole step does so first.
+    /// Sends the faces that the next whole step is to receive, unless the previous step has already sent them.
+    /// Without this call, the next whole step starts by sending them.
     pub fn send(&mut self) {
         self.sent();
     }
 
-    /// Returns the set that has the zones' inner faces; sends them first if neither set has them.
+    /// Returns the set that holds the zones' inner faces. Sends the faces first if neither set holds them.
     fn sent(&mut self) -> usize {
         if let Some(set) = self.faces.sent.set() {
             return set;
@@ -193,7 +193,7 @@ impl<'a> PlainLoop<'a> {
         0
     }
 
-    /// Copies the faces that the last step received to the zones' arrays, if that step read them from the face
+    /// Copies the faces that the last step received to the zones' arrays, if that step read the faces from the face
     /// arrays.
     pub(crate) fn settle(&mut self) {
         let Sent::Stepped(set) = *self.faces.sent else { return };
@@ -211,7 +211,8 @@ fn halo<'a>(shape: Shape, neighbours: &Neighbours, set: &'a [[ArrayViewMut4<'_, 
     Halo::new(shape, received(neighbours, set).map(|face| face.view()))
 }
 
-/// Assigns each zone to a unit: the largest zones first, to the unit with the fewest points.
+/// Assigns each zone to a unit. Zones are taken in order of decreasing size, and each goes to the unit with the
+/// fewest points so far.
 pub fn deal(zones: &[ZoneMut<'_>], units: usize) -> Vec<usize> {
     let size = |zone: usize| zones[zone].shape().points();
     let mut order: Vec<usize> = (0..zones.len()).collect();
@@ -225,7 +226,7 @@ pub fn deal(zones: &[ZoneMut<'_>], units: usize) -> Vec<usize> {
     owners
 }
 
-/// Does `work` on every item in the order of the items' numbers; each unit handles its own items.
+/// Calls `work` on every item. Each unit handles its own items, in order of their numbers.
 fn share<T: Send>(
     owners: &[usize],
     units: usize,

@@ -1,7 +1,7 @@
-//! Software prefetching of accesses that a processor does not foresee: many short pieces far apart.
+//! Software prefetching for accesses to many short pieces far apart, which hardware prefetchers do not predict.
 //!
-//! A core has a few tens of outstanding cache lines at most, and stalls on a request for one more. So lines are
-//! prefetched one by one, in between the arithmetic of earlier data, not all at once.
+//! A core supports at most a few tens of outstanding cache lines, and stalls when it requests one more. So lines
+//! are prefetched one by one, interleaved with the arithmetic on earlier data, and not all at once.
 //!
 //! No line is prefetched twice: if a vector is smaller than a line, only one vector in it issues the prefetch
 //! ([`asks_for_line`]).
@@ -10,22 +10,22 @@ use pulp::Simd;
 
 use super::lanes::MAX_LANES;
 
-/// Returns whether the vector that begins at the `at`-th number issues a prefetch. Among consecutive vectors this
-/// is one for every eight numbers, and so one for every line, wherever lines begin.
+/// Returns whether the vector that begins at index `at` issues a prefetch. Among consecutive vectors, one vector
+/// per eight numbers does, and therefore one per line, wherever lines begin.
 #[inline(always)]
 pub(crate) fn asks_for_line<S: Simd>(at: usize) -> bool {
     const LINE: usize = MAX_LANES;
     S::F64_LANES >= LINE || at % LINE < S::F64_LANES
 }
 
-/// Hints that the line of element `at` of a slice, which may be beyond its end, should be brought to a near cache;
-/// has no other effect.
+/// Hints that the cache line of element `at` of a slice should be brought to a near cache. The element may be
+/// beyond the slice's end. The hint has no other effect.
 #[inline(always)]
 pub(crate) fn prefetch<T>(elements: &[T], at: usize) {
     bring::<false, T>(elements, at);
 }
 
-/// Does the same as [`prefetch`], but to the second-level cache: for data that the first-level cache could not hold
+/// Variant of [`prefetch`] that targets the second-level cache, for data that the first-level cache could not hold
 /// until they are needed.
 #[inline(always)]
 pub(crate) fn prefetch_far<T>(elements: &[T], at: usize) {
@@ -37,7 +37,7 @@ pub(crate) fn prefetch_far<T>(elements: &[T], at: usize) {
 fn bring<const FAR: bool, T>(elements: &[T], at: usize) {
     let address = elements.as_ptr().wrapping_add(at);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which reads nothing and cannot fault, whatever the address.
+    // SAFETY: a prefetch is only a hint. It reads nothing and cannot fault, so it is sound for any address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
         if FAR { _mm_prefetch::<_MM_HINT_T1>(address.cast()) } else { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }

@@ -1,11 +1,11 @@
 //! A run as dependent tasks.
 //!
-//! Every zone's arrays are data of the runtime, and every stage of a zone's step is a task on them. A zone's
-//! exchange reads its four neighbours' inner faces and overwrites its own outer ones, both as regions of the zones'
-//! arrays. So the runtime lets a zone continue as soon as its own neighbours are done. As long as zones stay where
-//! they are, only faces move between address spaces. There is no barrier; [`Settings::periods`] adds two per step,
-//! to time the computation and the communication period separately (González Tallada and Morancho, "Compute units
-//! in OpenMP", section 5).
+//! Every zone's arrays are data objects of the runtime, and every stage of a zone's step is a task on these arrays.
+//! A zone's exchange reads the inner faces of its four neighbours and overwrites the zone's own outer faces, both
+//! as regions of the zones' arrays. So the runtime lets a zone continue as soon as its own neighbours are done. As
+//! long as zones stay where they are, only faces move between address spaces. There are no barriers unless
+//! [`Settings::periods`] adds two per step, to time the computation period and the communication period separately
+//! (González Tallada and Morancho, "Compute units in OpenMP", section 5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,55 +32,55 @@ use crate::mz::verify::Norms;
 use crate::mz::whole::Faces;
 use crate::mz::zones::Neighbours;
 
-/// A field of five components on a zone, of shape `[5, nz, ny, nx]`.
+/// A field with five components on a zone, of shape `[5, nz, ny, nx]`.
 pub type Field = Data<f64, Ix4>;
 
-/// Norms of a run, side by side: residual, error, surface integral.
+/// Number of sums in a run's norms: residual, error, surface integral, side by side.
 const SUMS: usize = 2 * COMPONENTS + 1;
 
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Time steps.
+    /// Number of time steps.
     pub steps: usize,
     /// How a zone's step is divided into tasks.
     pub fuse: Fuse,
-    /// Whether to wait for all tasks between the two halves of a step, to time them.
+    /// Whether to wait for all tasks between the two halves of a step, so that each half can be timed.
     pub periods: bool,
-    /// Whether steps are recorded once and replayed, which excludes waits within them.
+    /// Whether steps are recorded once and then replayed, which rules out waits within a step.
     pub replay: bool,
 }
 
 /// The order in which zones exchange their faces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exchange {
-    /// As soon as the zones' dependences allow: many at the same time.
+    /// Zones exchange as soon as their dependences allow, many of them at the same time.
     #[default]
     Together,
-    /// One zone after the other, as in the sources (González Tallada & Morancho 2024, §2.2.3).
+    /// Zones exchange one after the other, as in the sources (González Tallada & Morancho 2024, §2.2.3).
     OneByOne,
 }
 
-/// Times of a run: wall-clock time, or the time of the simulation.
+/// Times of a run, in wall-clock time or in simulated time.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// Time of all steps.
+    /// Total time of all steps.
     pub total: Duration,
-    /// Times of each step's halves, if they were timed; else empty.
+    /// Times of the two halves of each step; empty if they were not timed.
     pub periods: Vec<Periods>,
 }
 
 /// The two halves of a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Periods {
-    /// Zones compute.
+    /// The time in which zones compute.
     pub computation: Duration,
-    /// Faces are exchanged.
+    /// The time in which faces are exchanged.
     pub communication: Duration,
 }
 
 impl Times {
-    /// Returns the sums over all steps, if the steps' halves were timed.
+    /// Returns the sums over all steps; `None` if the halves of steps were not timed.
     pub fn periods(&self) -> Option<Periods> {
         (!self.periods.is_empty()).then(|| Periods {
             computation: self.periods.iter().map(|step| step.computation).sum(),
@@ -98,7 +98,7 @@ pub struct Zone {
     pub(super) forcing: Field,
     /// The right-hand side.
     pub(super) r: Field,
-    /// LU's correction, if its sweeps are separate tasks.
+    /// LU's correction; `None` unless LU's sweeps are separate tasks.
     pub(super) w: Option<Field>,
 }
 
@@ -108,7 +108,7 @@ impl Zone {
     }
 }
 
-/// Returns the data that a zone receives from its neighbours in a step: a face from each.
+/// Returns the data that a zone receives in a step, which is one face from each neighbour.
 fn received(&Neighbours { west, east, south, north }: &Neighbours, zone: &Zone) -> Vec<Neighbour> {
     let face = |index, side| {
         let (components, z, y, x) = outer_face(zone.mesh.shape, side);
@@ -119,25 +119,25 @@ fn received(&Neighbours { west, east, south, north }: &Neighbours, zone: &Zone) 
     vec![face(west, w), face(east, e), face(south, s), face(north, n)]
 }
 
-/// Steps of all zones, recorded.
+/// Recorded steps of all zones.
 pub struct RecordedSteps<'p> {
     program: &'p Program<'p>,
     recording: Recording,
     steps: usize,
-    /// With [`Fuse::Whole`]: the set of faces that the first step reads.
+    /// With [`Fuse::Whole`], the set of faces that the first step reads.
     from: Option<usize>,
 }
 
 impl RecordedSteps<'_> {
-    /// Returns how many steps a replay does: an even number with [`Fuse::Whole`], else one.
+    /// Returns how many steps a replay performs: an even number with [`Fuse::Whole`], otherwise one.
     pub fn steps(&self) -> usize {
         self.steps
     }
 
-    /// Does the steps.
+    /// Replays the steps.
     ///
     /// # Errors
-    /// See [`Recording::replay`].
+    /// Returns the same errors as [`Recording::replay`].
     pub fn replay(&mut self) -> std::result::Result<(), SubmitError> {
         let Some(from) = self.from else { return self.recording.replay() };
         let sent = self.program.faces.sent().set();
@@ -155,7 +155,7 @@ pub struct Program<'rt> {
     pub(super) rt: &'rt Runtime,
     pub(super) benchmark: Benchmark,
     pub(super) settings: Settings,
-    /// The zones, in the order of their numbers.
+    /// The zones, in zone order.
     #[doc(hidden)]
     pub zones: Vec<Zone>,
     pub(super) faces: Faces,
@@ -194,8 +194,8 @@ impl<'rt> Program<'rt> {
     /// whenever a step has been submitted.
     ///
     /// # Errors
-    /// If a task is refused or fails, or if the settings combine [`Settings::periods`] with replay or
-    /// [`Fuse::Whole`].
+    /// Returns an error if a task is refused or fails, or if the settings combine [`Settings::periods`] with replay
+    /// or [`Fuse::Whole`].
     pub fn run(&self, stepped: impl Fn()) -> Result<(Times, Norms)> {
         let Settings { steps, fuse, periods: waits, replay } = self.settings;
         if waits && replay {
@@ -237,10 +237,11 @@ impl<'rt> Program<'rt> {
         Ok((Times { total, periods }, norms))
     }
 
-    /// Does the work before the steps: the forcing terms, a warm-up step, the initial state.
+    /// Does the work that precedes the steps: computes the forcing terms, performs a warm-up step, and sets the
+    /// initial state.
     ///
     /// # Errors
-    /// If a task is refused or fails.
+    /// Returns an error if a task is refused or fails.
     pub fn prepare(&self) -> Result<()> {
         for zone in &self.zones {
             self.force(zone)?;
@@ -256,12 +257,13 @@ impl<'rt> Program<'rt> {
         Ok(())
     }
 
-    /// Returns the log of the tasks: time per stage, zones that moved.
+    /// Returns the log of the tasks, with the time per stage and the number of zones that moved.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Sets the initial state. LU keeps a residual from step to step, so it needs one before the first.
+    /// Sets the initial state. LU carries a residual from step to step, so it also needs a residual before the
+    /// first step.
     fn begin(&self) -> Result<()> {
         *self.faces.sent() = Sent::Nothing;
         for zone in &self.zones {
@@ -281,11 +283,12 @@ impl<'rt> Program<'rt> {
         Ok(())
     }
 
-    /// Submits one step of all zones: the exchange, then every zone's own step. Returns their times if the settings
-    /// ask to wait for them ([`Settings::periods`]).
+    /// Submits one step of all zones: the exchange, and then every zone's own step. If the settings ask to wait for
+    /// these halves ([`Settings::periods`]), returns their times.
     ///
     /// # Errors
-    /// If a task is refused or fails, or if zones are to exchange their faces one by one with [`Fuse::Whole`].
+    /// Returns an error if a task is refused or fails, or if zones are to exchange their faces one by one with
+    /// [`Fuse::Whole`].
     pub fn step(&self, exchange: Exchange) -> Result<Option<Periods>> {
         if self.settings.fuse == Fuse::Whole {
             if exchange == Exchange::OneByOne {
@@ -314,12 +317,12 @@ impl<'rt> Program<'rt> {
         Ok(self.settings.periods.then_some(periods))
     }
 
-    /// Records one step of all zones, or several with [`Fuse::Whole`]. A replay computes the same as
-    /// [`step`](Self::step). `steps` is the number of steps of the run; no more are recorded, except that at least
-    /// two whole steps are.
+    /// Records one step of all zones, or several with [`Fuse::Whole`]. A replay computes the same results as
+    /// [`step`](Self::step). `steps` is the number of steps of the run. No more steps than that are recorded,
+    /// except that with [`Fuse::Whole`] at least two are.
     ///
     /// # Errors
-    /// If a task is refused.
+    /// Returns an error if a task is refused.
     pub fn record(&self, steps: usize) -> std::result::Result<RecordedSteps<'_>, SubmitError> {
         let (steps, from) = match self.settings.fuse {
             Fuse::Whole => (self.whole_steps_recorded(steps), Some(self.sent()?)),
@@ -336,12 +339,13 @@ impl<'rt> Program<'rt> {
         Ok(RecordedSteps { program: self, recording, steps, from })
     }
 
-    /// Does `work` on the zones' arrays in a plain loop, distributed to `units` units as in
-    /// [`Zones::dealt`](super::Zones::dealt), in one task on one unit that accesses all of them. This is the
-    /// baseline for steps, on the same arrays. The task runs after all tasks submitted before.
+    /// Runs `work` on the zones' arrays in a plain loop, distributed to `units` units as in
+    /// [`Zones::dealt`](super::Zones::dealt). The loop runs inside a single task, on one unit, that accesses all
+    /// arrays. It serves as the baseline that steps on the same arrays are compared with. The task runs after all
+    /// previously submitted tasks.
     ///
     /// # Errors
-    /// If the task is refused or fails, or is only simulated.
+    /// Returns an error if the task is refused or fails, or is only simulated.
     pub fn in_loop<R: Send>(&self, units: usize, work: impl FnOnce(PlainLoop<'_>) -> R + Send) -> Result<R> {
         let faces = self.faces.sets.iter().flatten().flatten();
         let accesses: Vec<_> =
@@ -370,14 +374,14 @@ impl<'rt> Program<'rt> {
             .ok_or("cannot run a plain loop: the task was only simulated; try a runtime without a simulated machine")?)
     }
 
-    /// Returns the hints of a task that runs where the zone resides, and is not distributed itself.
+    /// Returns the hints for a task that runs where the zone resides, and is not itself distributed.
     pub(super) fn beside(&self, zone: &Zone) -> Hints<'_> {
         Hints { place: Some(Place::Beside(&self.space, zone.number)), ..Hints::default() }
     }
 
-    /// Copies the neighbours' inner faces to a zone's outer faces, where the zone resides: only the computation is
-    /// distributed, and only it is measured (González-Tallada & Morancho 2023, figures 11 and 14; González Tallada
-    /// & Morancho 2024, §4.4).
+    /// Copies the neighbours' inner faces to a zone's outer faces, on the unit where the zone resides, because only
+    /// the computation is distributed and measured (González-Tallada & Morancho 2023, figures 11 and 14; González
+    /// Tallada & Morancho 2024, §4.4).
     fn exchange(&self, front: &impl Front, zone: &Zone) -> std::result::Result<(), SubmitError> {
         let Neighbours { west, east, south, north } = self.neighbours[zone.number];
         let from = |neighbour: usize, side| {
@@ -404,10 +408,10 @@ impl<'rt> Program<'rt> {
         )
     }
 
-    /// Returns the norms of the result, summed over the zones in their order, without an exchange before.
+    /// Returns the norms of the result, summed in zone order, without performing another exchange first.
     ///
     /// # Errors
-    /// If a task is refused or fails.
+    /// Returns an error if a task is refused or fails.
     pub fn norms(&self) -> Result<Norms> {
         self.settle()?;
         let sums = self.rt.data(vec![0.0; SUMS]).named("norms");

@@ -1,4 +1,4 @@
-//! Information about a run before it starts: the problem, and how much memory it needs.
+//! Information printed before a run starts: the problem, and how much memory it needs.
 
 use std::fmt::Write;
 
@@ -8,9 +8,9 @@ use crate::mz::physics::{COMPONENTS, Mesh};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Returns the bytes of memory that a run of a problem needs: five components for each point of u, the forcing, the
-/// right-hand side, and LU's correction if its sweeps are separate tasks; with [`Fuse::Whole`], also the faces that
-/// zones send each other.
+/// Returns how many bytes of memory a run of a problem needs. Each point has five components in u, the forcing and
+/// the right-hand side, and in LU's correction if LU's sweeps are separate tasks. With [`Fuse::Whole`], the faces
+/// that zones send each other are included.
 pub fn bytes_needed(problem: &Problem, benchmark: Benchmark, fuse: Fuse) -> usize {
     let fields = if benchmark == Benchmark::Lu && fuse == Fuse::Stages { 4 } else { 3 };
     let of_points = problem.points.iter().product::<usize>() * fields * COMPONENTS * size_of::<f64>();

@@ -1,4 +1,4 @@
-//! Blocks of rows of a zone, which threads share if planes of constant z depend on one another.
+//! Blocks of rows of a zone, which are divided among threads if planes of constant z depend on one another.
 //!
 //! This is the counterpart of `components`, which deals out planes. A block is a range of y in every plane. The
 //! blocks of an array are disjoint, so they can be written at the same time.
@@ -9,11 +9,11 @@ use ndarray::{ArrayViewMut4, Axis};
 
 use super::components::{ComponentsMut, components_mut};
 
-/// The rows of one block: for each plane of constant z of the divided array, the components' points in these rows.
+/// The rows of one block: for each plane of constant z in the divided array, the components' points in these rows.
 pub(crate) type Block<'a> = Vec<ComponentsMut<'a>>;
 
-/// Divides `rows` into `blocks` ranges (fewer if there are not enough rows). The length of each but the last is a
-/// multiple of `multiple`.
+/// Divides `rows` into `blocks` ranges, or fewer if there are not enough rows. The length of every range but the
+/// last is a multiple of `multiple`.
 pub(crate) fn divide(rows: Range<usize>, blocks: usize, multiple: usize) -> Vec<Range<usize>> {
     let share = rows.len().div_ceil(blocks.max(1)).next_multiple_of(multiple).max(1);
     rows.clone().step_by(share).map(|first| first..(first + share).min(rows.end)).collect()
@@ -23,7 +23,7 @@ pub(crate) fn divide(rows: Range<usize>, blocks: usize, multiple: usize) -> Vec<
 /// are left out.
 ///
 /// # Panics
-/// If the blocks overlap or leave the array, there are not five components, or rows are not contiguous.
+/// Panics if the blocks overlap or leave the array, there are not five components, or rows are not contiguous.
 pub(crate) fn blocks<'a>(target: ArrayViewMut4<'a, f64>, blocks: &[Range<usize>]) -> Vec<Block<'a>> {
     let mut cut = Vec::with_capacity(blocks.len());
     let (mut rest, mut row) = (target, 0);

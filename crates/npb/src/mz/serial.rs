@@ -15,10 +15,10 @@ use super::verify::Norms;
 use super::zones::Shape;
 use super::{bt, lu, sp};
 
-/// A piece of a zone's step as a plain function of the zone and the number of its threads.
+/// A piece of a zone's step, as a plain function of the zone and the number of threads.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainStage {
-    /// The name, as in the tasks' log.
+    /// The stage's name, as in the tasks' log.
     pub name: &'static str,
     work: fn(&mut ZoneMut<'_>, usize),
 }
@@ -30,8 +30,8 @@ impl PlainStage {
     }
 }
 
-/// A whole step of a zone. The parameters are the mesh, u (updated), the received faces unless they are in u, the
-/// forcing term, the right-hand side (updated, in LU only), and the number of threads.
+/// A function that performs a whole step of a zone. The parameters are the mesh, u (updated), the received faces
+/// unless they are in u, the forcing term, the right-hand side (updated in LU only), and the number of threads.
 pub(super) type Step =
     fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>, usize);
 
@@ -139,14 +139,14 @@ const SCALED_RESIDUAL: PlainStage = stage("residual", |z, threads| {
     scaled_residual(&z.mesh, &z.u.view(), &z.forcing.view(), z.r.view_mut(), threads);
 });
 
-/// Does `work`, which stays within planes, on all interior planes.
+/// Runs `work`, which stays within planes, on all interior planes.
 fn in_planes(ZoneMut { mesh, u, forcing, r, .. }: &mut ZoneMut<'_>, work: super::passes::InPlanes, threads: usize) {
     let interior = s![.., 1..-1, .., ..];
     let planes = 1..mesh.shape.nz - 1;
     work(mesh, planes, &(&u.view()).into(), &forcing.slice(interior), r.slice_mut(interior), threads);
 }
 
-/// Does `work`, which stays within rows, on all interior rows.
+/// Runs `work`, which stays within rows, on all interior rows.
 fn in_rows(ZoneMut { mesh, u, r, .. }: &mut ZoneMut<'_>, work: super::passes::InRows, threads: usize) {
     let Shape { ny, .. } = mesh.shape;
     let (u, r) = (u.slice_mut(s![.., 1..-1, 1..-1, ..]), r.slice(s![.., 1..-1, .., ..]));
@@ -158,7 +158,7 @@ fn in_rows(ZoneMut { mesh, u, r, .. }: &mut ZoneMut<'_>, work: super::passes::In
 pub struct Run {
     /// Wall-clock time of the steps.
     pub seconds: f64,
-    /// The norms that verify it.
+    /// The norms that verify the run.
     pub norms: Norms,
     /// Seconds per stage.
     pub stages: Stopwatch,

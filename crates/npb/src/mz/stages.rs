@@ -20,17 +20,17 @@ use crate::mz::{bt, gpu, lu, sp};
 
 pub(super) type Reads<'a> = ArrayView4<'a, f64>;
 pub(super) type Writes<'a> = ArrayViewMut4<'a, f64>;
-/// From u and forcing to the right-hand side.
+/// Computes the right-hand side from u and forcing.
 type Residual = fn(&Mesh, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
 /// Reads u and updates the right-hand side.
 type Sweep = fn(&Mesh, &Reads<'_>, Writes<'_>, usize);
-/// Success if a task was accepted.
+/// The result of submitting a task.
 type Result = std::result::Result<(), SubmitError>;
 /// Adds a change to u.
 type Add = fn(Writes<'_>, &Reads<'_>, usize);
 
-/// The stages that turn the right-hand side into the change of u: their names, and their functions for cores and
-/// for accelerators.
+/// The stages that turn the right-hand side into the change of u, each with its name and its functions for cores
+/// and for accelerators.
 type Sweeps<const N: usize> = [(&'static str, Sweep, gpu::Sweep); N];
 
 const BT_SWEEPS: Sweeps<3> = [
@@ -45,14 +45,14 @@ const SP_SWEEPS: Sweeps<4> = [
     ("z sweep", sp::z_sweep, |mesh, k, u, r| gpu::sp::sweep(mesh, 2, k, u, r)),
 ];
 
-/// S(u) + forcing, and the same times Δt.
+/// Stage that computes S(u) + forcing, and variant that multiplies the result by Δt.
 pub(super) const RESIDUAL: (Residual, gpu::Residual) = (residual, |mesh, k, u, f, r| gpu::residual(mesh, k, u, f, r));
 const SCALED_RESIDUAL: (Residual, gpu::Residual) =
     (scaled_residual, |mesh, k, u, f, r| gpu::scaled_residual(mesh, k, u, f, r));
 
 /// For every stage, the name of its task and its share of a step's operations. The name includes the benchmark,
-/// since the same stage is different work in each. NPB counts whole steps only; the shares are those of the time
-/// that the stages take on one core in class A.
+/// because the same stage is different work in each benchmark. NPB counts operations of whole steps only, so the
+/// shares are derived from the time that each stage takes on one core in class A.
 static STAGES: [(Benchmark, &str, &str, f64); 23] = [
     (Benchmark::Bt, "step", "bt step", 1.0),
     (Benchmark::Bt, "planes", "bt planes", 0.61),
@@ -79,14 +79,14 @@ static STAGES: [(Benchmark, &str, &str, f64); 23] = [
     (Benchmark::Lu, "residual", "lu residual", 0.28),
 ];
 
-/// Returns the name of a stage's task, and the stage's operations in a zone, in millions.
+/// Returns the name of a stage's task, and the number of the stage's operations in a zone, in millions.
 pub fn described(benchmark: Benchmark, stage: &str, mesh: &Mesh) -> (&'static str, f64) {
     let of_stage = |(of, name, ..): &&(Benchmark, &str, &str, f64)| (*of, *name) == (benchmark, stage);
     let (.., name, share) = STAGES.iter().find(of_stage).expect("every stage is in the table");
     (name, share * benchmark.operations(mesh.shape))
 }
 
-/// One stage of one zone, in the body of its task.
+/// A stage of a zone, as seen by the body of its task.
 pub(super) struct Stage {
     pub(super) name: &'static str,
     pub(super) zone: usize,
@@ -123,14 +123,14 @@ impl Program<'_> {
         }
     }
 
-    /// Returns a stage of a zone, and its task's name and hints.
+    /// Returns a stage of a zone, with the name and hints of its task.
     pub(super) fn stage(&self, zone: &Zone, name: &'static str) -> (Stage, &'static str, Hints<'_>) {
         let (title, cost) = described(self.benchmark, name, &zone.mesh);
         let hints = Hints { cost: Some(cost), place: Some(Place::At(&self.space, zone.number)) };
         (Stage { name, zone: zone.number, mesh: zone.mesh, log: self.log.clone() }, title, hints)
     }
 
-    /// Submits, or records, all of a zone's step after the exchange as one task.
+    /// Submits or records everything in a zone's step after the exchange as one task.
     fn rest(&self, front: &impl Front, zone: &Zone) -> Result {
         let (mesh, step, gpu_step) = (zone.mesh, step(self.benchmark), gpu_step(self.benchmark));
         let (stage, name, hints) = self.stage(zone, "step");

@@ -1,4 +1,4 @@
-//! Time per stage.
+//! Stopwatch that measures the time per stage.
 
 use std::collections::BTreeMap;
 use std::fmt;

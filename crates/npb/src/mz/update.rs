@@ -1,9 +1,9 @@
 //! The end of a step as a separate stage: adds the change to the state.
 //!
-//! If it is fused with the computation of the change, the update costs next to nothing; by itself it is bound by
-//! memory. So planes are processed as a whole, as one stream in each of the two arrays. Leaving out the boundary
-//! rows, where nothing changes, would break the streams at every plane, and the processor would lose more by that
-//! than by reading the rows.
+//! If it is fused with the computation of the change, the update costs next to nothing; as a separate stage, it is
+//! memory-bound. So whole planes are processed, as one stream in each of the two arrays. Skipping the boundary
+//! rows, where nothing changes, would interrupt the streams at every plane, which costs more than reading these
+//! rows.
 
 use ndarray::{ArrayView4, ArrayViewMut4, Axis};
 use pulp::{Simd, WithSimd};
@@ -15,10 +15,10 @@ use super::prefetch::{asks_for_line, prefetch_far};
 /// Prefetch distance, in points.
 const AHEAD: usize = 128;
 
-/// Computes u ← u + `factor` · `change` in the interior planes; `change` is 0 on their boundary.
+/// Computes u ← u + `factor` · `change` in the interior planes. `change` must be 0 on the boundary of these planes.
 ///
 /// # Panics
-/// If the shapes differ, or a component is not contiguous.
+/// Panics if the shapes differ, or a component is not contiguous.
 pub fn add(factor: f64, change: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
     assert_eq!(change.shape(), u.shape(), "shapes of a state and its change");
     let [nz, ny, nx] = [1, 2, 3].map(|axis| u.len_of(Axis(axis)));
@@ -29,7 +29,7 @@ pub fn add(factor: f64, change: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>,
     });
 }
 
-/// Planes of u, and the change that is added to them.
+/// Planes of u, with the change to add to them.
 struct Add<'a, 'u> {
     factor: f64,
     change: Components<'a>,

@@ -5,7 +5,7 @@ use std::fmt;
 use super::classes::Problem;
 use super::physics::COMPONENTS;
 
-/// Relative tolerance.
+/// Relative tolerance of the verification.
 pub const EPSILON: f64 = 1e-8;
 
 /// The norms that verify a run, summed over zones.
@@ -33,7 +33,7 @@ impl std::ops::AddAssign for Norms {
     }
 }
 
-/// A run's numbers, each with its reference.
+/// A run's numbers, each paired with its reference value.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     lines: Vec<(String, f64, f64)>,
@@ -43,7 +43,7 @@ impl Verdict {
     /// Compares a full run of `problem` with its references.
     ///
     /// # Panics
-    /// If only one of the two has a surface integral.
+    /// Panics if only one of the two has a surface integral.
     pub fn new(problem: &Problem, norms: &Norms) -> Self {
         let mut lines = Vec::new();
         for (name, values, references) in

@@ -1,11 +1,12 @@
 //! A zone's step as one task that includes the exchange.
 //!
-//! The task reads the faces that its neighbours sent in the previous step, and writes those that they are to read
-//! in the next ([`faces`](crate::mz::faces)). So zones depend on each other only through their faces, and not
-//! within a step. All other arrays are used only by their own zone, and stay where its steps run.
+//! The task reads the faces that the zone's neighbours sent in the previous step, and writes the faces that they
+//! will read in the next step ([`faces`](crate::mz::faces)). So zones depend on each other only through their
+//! faces, and never within a step. All other arrays are used only by their own zone, and stay where the zone's
+//! steps run.
 //!
-//! Invariant: steps alternate between the two sets of faces. A recording therefore has an even number of
-//! steps, so that a replay ends with the set that it began with.
+//! Invariant: steps alternate between the two sets of faces. Therefore, a recording has an even number of steps, so
+//! that a replay ends with the set with which it began.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,14 +21,15 @@ use crate::mz::program::{Field, Program, Zone};
 use crate::mz::serial::step;
 use crate::mz::stages::gpu_step;
 
-/// Minimum number of tasks of a recording: replays do not overlap, so units idle at the end of each.
+/// Minimum number of tasks in a recording. Replays do not overlap, so units idle at the end of each replay, and
+/// short recordings would be inefficient.
 const RECORDED: usize = 128;
 
 type Result<T = ()> = std::result::Result<T, SubmitError>;
 
 /// The faces that zones send each other.
 pub(super) struct Faces {
-    /// Both sets.
+    /// Both sets of faces.
     pub(super) sets: [Vec<[Field; 4]>; 2],
     sent: Mutex<Sent>,
 }
@@ -48,7 +50,7 @@ impl Faces {
         Self { sets: [0, 1].map(set), sent: Mutex::default() }
     }
 
-    /// Returns which set is current.
+    /// Locks and returns the state that says which set is current.
     pub(super) fn sent(&self) -> MutexGuard<'_, Sent> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,13 +65,13 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// Returns how many whole steps a recording of a run of `steps` steps should have: an even number.
+    /// Returns the number of whole steps, always even, to record for a run of `steps` steps.
     pub(super) fn whole_steps_recorded(&self, steps: usize) -> usize {
         let enough = RECORDED.div_ceil(self.zones.len());
         2 * (enough.min(steps) / 2).max(1)
     }
 
-    /// Records `steps` whole steps of all zones; the first reads set `from`.
+    /// Records `steps` whole steps of all zones, the first of which reads set `from`.
     pub(super) fn whole_steps(&self, recorder: &Recorder<'_>, steps: usize, from: usize) -> Result {
         for from in [from, 1 - from].into_iter().cycle().take(steps) {
             recorder.begin(&self.space);
@@ -78,7 +80,8 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// Returns the set that has the zones' inner faces; sends them first if neither set has them.
+    /// Returns the set that holds the zones' inner faces. Submits tasks that send the faces first if neither set
+    /// holds them.
     pub(super) fn sent(&self) -> Result<usize> {
         let sent = self.faces.sent().set();
         match sent {
@@ -129,7 +132,7 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// Submits, or records, a zone's whole step, which reads set `from` and writes the other.
+    /// Submits or records a zone's whole step, which reads set `from` and writes the other set.
     fn whole(&self, front: &impl Front, zone: &Zone, from: usize) -> Result {
         let (mesh, step, gpu_step) = (zone.mesh, step(self.benchmark), gpu_step(self.benchmark));
         let (stage, name, hints) = self.stage(zone, "step");

@@ -1,17 +1,17 @@
 //! The zones of a mesh: their widths and their neighbours.
 //!
 //! The mesh is divided in x and y, never in z. Widths are equal, or grow geometrically so that the largest is
-//! `ratio` times the smallest (NASA report NAS-03-010, section 3). A zone's number is `ix + iy * zones in x`; its
-//! neighbours are periodic in both directions, so every zone has four.
+//! `ratio` times the smallest (NASA report NAS-03-010, section 3). A zone's index is `ix + iy * zones in x`. The
+//! mesh is periodic in both directions, so every zone has four neighbours.
 
 /// Grid points of a zone, including its boundary planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// In x, the direction contiguous in memory.
+    /// Number of points in x, the direction that is contiguous in memory.
     pub nx: usize,
-    /// In y.
+    /// Number of points in y.
     pub ny: usize,
-    /// In z.
+    /// Number of points in z.
     pub nz: usize,
 }
 
@@ -32,16 +32,16 @@ impl Shape {
     }
 }
 
-/// The numbers of a zone's neighbours.
+/// The indices of a zone's neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbours {
-    /// Towards smaller x.
+    /// Index of the neighbour towards smaller x.
     pub west: usize,
-    /// Towards larger x.
+    /// Index of the neighbour towards larger x.
     pub east: usize,
-    /// Towards smaller y.
+    /// Index of the neighbour towards smaller y.
     pub south: usize,
-    /// Towards larger y.
+    /// Index of the neighbour towards larger y.
     pub north: usize,
 }
 
@@ -58,14 +58,15 @@ impl Neighbours {
     }
 }
 
-/// Returns the widths of `zones` zones that together have `points` points, the largest `ratio` times the smallest.
+/// Returns the widths of `zones` zones that together have `points` points, where the largest is `ratio` times the
+/// smallest.
 pub fn widths(points: usize, zones: usize, ratio: f64) -> Vec<usize> {
     let ends: Vec<usize> = if (ratio - 1.0).abs() <= 1e-10 {
         (1..=zones).map(|m| m * points / zones).collect()
     } else {
         let growth = (ratio.ln() / (zones as f64 - 1.0)).exp();
         let smallest = points as f64 * (growth - 1.0) / (growth.powi(zones as i32) - 1.0);
-        // The benchmark rounds at 0.45, not at one half.
+        // The benchmark adds 0.45 before truncating, where ordinary rounding would add one half.
         let end = |m: usize| smallest * (growth.powi(m as i32) - 1.0) / (growth - 1.0) + 0.45;
         (1..=zones).map(|m| end(m) as usize).collect()
     };

@@ -1,4 +1,5 @@
-//! BT stage by stage, whole, and on several threads; its line solver compared with the equations that it solves.
+//! Tests BT stage by stage, as a whole, and on several threads, and compares its line solver with the equations
+//! that it solves.
 
 use npb::mz::bt::jacobian::{Column, Jacobians, Vector, Weights};
 use npb::mz::bt::tridiagonal::{eliminate, stored, substitute};
@@ -130,7 +131,7 @@ fn definition(mesh: &Mesh, direction: usize, state: [f64; 5]) -> [[[f64; 5]; 5];
         let (v, pressure) = (u[3] / u[0], C2 * (u[4] - kinetic));
         [u[3], u[1] * v, u[2] * v, u[3] * v + pressure, (C1 * u[4] - C2 * kinetic) * v]
     };
-    // The quantities whose second differences are the viscous terms.
+    // Quantities whose second differences are the viscous terms.
     let viscous = |u: [f64; 5]| -> [f64; 5] {
         let v = [u[1], u[2], u[3]].map(|momentum| momentum / u[0]);
         let q = 0.5 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
@@ -161,7 +162,7 @@ fn definition(mesh: &Mesh, direction: usize, state: [f64; 5]) -> [[[f64; 5]; 5];
     })
 }
 
-/// A state that may occur in the benchmarks.
+/// A state such as may occur in the benchmarks.
 fn state() -> impl Strategy<Value = [f64; 5]> {
     (1.0..4.0f64, prop::array::uniform3(-2.0..2.0f64), 10.0..40.0f64)
         .prop_map(|(rho, [a, b, c], energy)| [rho, rho * a, rho * b, rho * c, energy])

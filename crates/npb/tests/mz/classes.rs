@@ -1,4 +1,4 @@
-//! Problem sizes and operation counts, compared with the published ones.
+//! Compares problem sizes and operation counts with the published ones.
 
 use clap::ValueEnum;
 use npb::mz::zones::{Neighbours, widths};

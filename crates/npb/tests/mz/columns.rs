@@ -1,4 +1,4 @@
-//! Columns of every kind: loaded, stored and divided into bundles.
+//! Tests loading, storing and bundling of columns of every kind.
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use pulp::{Scalar, Scalar256b, Scalar512b, Simd, WithSimd};
 
 const NUMBERS: usize = 64;
 
-/// Loads a point of columns, adds 100 to it, and stores it, with columns of every kind; passes the loaded lanes to
-/// the closure each time.
+/// For columns of every kind, loads a point, adds 100 to it, and stores it. Passes the loaded lanes to the closure
+/// each time.
 struct AddHundred<'a>(&'a mut dyn FnMut(&[usize], Vec<f64>, &[f64]));
 
 impl WithSimd for AddHundred<'_> {
@@ -60,7 +60,7 @@ fn columns_of_every_kind_touch_only_their_points() {
             assert_eq!(*number, place as f64 + added, "at {place}, with {places:?}");
         }
     };
-    // The instruction set of this machine, and the widths of others.
+    // Test this machine's instruction set, and the vector widths of other machines.
     dispatch(MAX_LANES, AddHundred(&mut check));
     AddHundred(&mut check).with_simd(Scalar);
     AddHundred(&mut check).with_simd(Scalar256b);

@@ -1,4 +1,4 @@
-//! Face arrays, compared with faces that are exchanged in place.
+//! Compares face arrays with faces that are exchanged in place.
 
 use ndarray::{Array4, s};
 use npb::mz::exchange::{Side, inner_face, outer_face};
@@ -12,7 +12,7 @@ fn zone([nx, ny, nz]: [usize; 3]) -> (Mesh, Array4<f64>, [Array4<f64>; 4]) {
     let shape = Shape { nx, ny, nz };
     let mesh = Mesh::new(Benchmark::Sp, shape, [2 * nx + 1, 3 * ny, nz], [2, 2], 0.01);
     let mut u = exact_state(&mesh);
-    // All numbers differ.
+    // Make all numbers different.
     u.iter_mut().enumerate().for_each(|(number, value)| *value *= 1.0 + 1e-6 * number as f64);
     let mut faces = shapes(shape).map(Array4::zeros);
     send(&u.view(), faces.each_mut().map(|face| face.view_mut()));
@@ -46,7 +46,7 @@ fn sent_and_received_faces_match_exchange() {
     }
 }
 
-/// The zone's own outer faces hold arbitrary finite numbers.
+/// In this test, the zone's own outer faces hold arbitrary finite numbers.
 #[test]
 fn operator_reads_halo_instead_of_outer_faces() {
     for points in SHAPES {

@@ -1,4 +1,4 @@
-//! Reference sums, and the comparison of an array with them.
+//! Reference sums, and a comparison of arrays with these sums.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
-//! Every kernel compared with the corresponding Rust function, on random states; then whole runs on accelerators.
+//! Compares every kernel with the corresponding Rust function on random states, and then verifies whole runs on
+//! accelerators.
 //!
-//! Fields are regions in the middle of larger arrays, whose other numbers are NaN. So a kernel that reads beyond a
-//! field spoils its result, and a kernel that writes beyond it removes a NaN.
+//! Fields are regions in the middle of larger arrays whose other numbers are NaN. So a kernel that reads beyond a
+//! field spoils its result, and a kernel that writes beyond a field overwrites a NaN.
 
 use ndarray::{Array4, ArrayView4, ArrayViewMut4, Axis, s};
 use npb::mz::exchange::{Side, inner_face, outer_face};
@@ -13,11 +14,12 @@ use thalweg::prelude::*;
 
 use crate::testing::accelerated;
 
-/// Points of zones: the smallest; less and more than a group in some direction, but not a multiple of it; LU's
-/// blocks.
+/// Zone shapes: the smallest one; shapes smaller and larger than a thread group in some direction, but not a
+/// multiple of it; and shapes for LU's blocks.
 const SHAPES: [[usize; 3]; 5] = [[6, 6, 6], [7, 9, 8], [13, 21, 16], [70, 6, 7], [36, 40, 11]];
 
-/// A stage on cores and on an accelerator. All stages have the arguments of a step, even if they do not use them.
+/// A stage on cores and on an accelerator. All stages take the arguments of a step, even if they do not use all of
+/// them.
 struct Stage {
     name: &'static str,
     benchmark: Benchmark,
@@ -76,7 +78,8 @@ const STAGES: [Stage; 16] = [
     stage("lu step", Lu, |m, u, f, r| lu::step(m, u, None, f, r, 1), gpu::lu::step),
 ];
 
-/// All in one test, so that the kernels are compiled one after the other before runs launch some at the same time.
+/// Everything is in one test, so that the kernels are compiled one after the other before runs launch several of
+/// them at the same time.
 #[test]
 fn kernels_match_host_stages() {
     let Some(rt) = accelerated("1:OPENCL:1") else { return };
@@ -162,7 +165,7 @@ fn faces_are_sent_and_received(rt: &Runtime) {
             })
             .submit()
             .unwrap();
-        // The zone receives the faces that it sent itself.
+        // The zone receives the faces that it has sent to itself.
         let [west, east, south, north] = sent.each_ref().map(Data::input);
         rt.task("receive", (data.block(middle(shape)).inout(), west, east, south, north))
             .gpu(move |k, (mut u, west, east, south, north)| {

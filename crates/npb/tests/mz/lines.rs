@@ -1,11 +1,11 @@
-//! Lines that are packed and unpacked return to the same points, whatever their geometry.
+//! Tests that packed and unpacked lines return to the same points for any geometry.
 
 use npb::mz::lanes::{MAX_LANES, Scratch, dispatch};
 use npb::mz::lines::{Lines, planes_together};
 use proptest::prelude::*;
 use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
 
-/// Points between the rows.
+/// Number of points between rows.
 const APART: usize = 2;
 
 /// Packs lines of two components, doubles every number, and unpacks them.
@@ -22,7 +22,7 @@ impl WithSimd for Double<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { lines, length, numbers: [one, other] } = self;
         let mut scratch = Scratch::default();
-        // Three fields; the last two are in use.
+        // The bundle has three fields, of which the last two are used.
         let bundle = scratch.vectors::<S>(3 * length);
         for begin in (0..lines).step_by(S::F64_LANES) {
             let some = begin..lines.min(begin + S::F64_LANES);
@@ -50,7 +50,7 @@ proptest! {
             let mut numbers = before.clone();
             let mut others: Vec<f64> = before.iter().map(|number| -number).collect();
             let work = Double { lines, length, numbers: [&mut numbers, &mut others] };
-            // The instruction set of this machine, and every width that some machine has.
+            // Test this machine's instruction set, and every vector width that some machine has.
             match width {
                 0 => dispatch(MAX_LANES, work),
                 3 => dispatch(4, work), // the code for four lanes, on a machine that has eight

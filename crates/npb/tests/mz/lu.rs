@@ -1,4 +1,4 @@
-//! LU's stages compared with the reference sums and with one another, and its matrices with difference quotients.
+//! Compares LU's stages with the reference sums and with one another, and LU's matrices with difference quotients.
 
 use std::ops::Range;
 
@@ -139,14 +139,14 @@ fn mesh() -> Mesh {
     Mesh { h: [0.1, 0.07, 0.15], dt: 0.01, ..Benchmark::Lu.problem(Class::S).meshes(Benchmark::Lu)[0] }
 }
 
-/// Packs strips of two components turn by turn, and doubles the rows from `rows.start` on: either adds the unpacked
-/// numbers, or stores twice those.
+/// Packs strips of two components turn by turn, and doubles the rows from `rows.start` on, either by adding the
+/// unpacked numbers or by storing twice their values.
 struct Double<'a> {
     adds: bool,
     nx: usize,
     rows: Range<usize>,
     planes: Range<usize>,
-    /// Planes of the rows from 0 to the one after the last of `rows`.
+    /// Planes with the rows from 0 up to one past the last of `rows`.
     from: [&'a [f64]; 2],
     /// Planes of `rows` only.
     to: &'a mut [[Vec<f64>; 2]],
@@ -159,7 +159,7 @@ impl WithSimd for Double<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { adds, nx, rows, planes, from, to } = self;
         let (mut scratch, mut masks) = (Scratch::default(), Scratch::default());
-        // Three fields; the last two are in use.
+        // The bundle has three fields, of which the last two are used.
         let bundle = scratch.vectors::<S>(3 * turn_len::<S>(nx));
         for begin in rows.clone().step_by(S::F64_LANES) {
             let strip = Strip::new(begin..(begin + S::F64_LANES).min(rows.end), nx);
@@ -192,7 +192,7 @@ impl WithSimd for Double<'_> {
 }
 
 proptest! {
-    /// For arbitrary rows and slabs, and vectors of every width.
+    /// Covers arbitrary rows and slabs, and vectors of every width.
     #[test]
     fn strips_visit_every_interior_point_once(
         nx in 3usize..40,

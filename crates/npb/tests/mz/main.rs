@@ -1,9 +1,9 @@
-//! Tests of the benchmarks' numerics: every stage compared with sums from the official programs, kernels compared
-//! with stages, whole runs of class S.
+//! Tests of the benchmarks' numerics: compares every stage with sums from the official programs and kernels with
+//! stages, and verifies whole runs of class S.
 //!
-//! The tests are one program outside of the library: its numerics take long to compile and run slowly without
-//! optimization, and unit tests would compile them a second time. Run by `cargo test --release --test mz`, not by a
-//! plain `cargo test`.
+//! The tests are one program outside the library, because the numerics take long to compile and run slowly without
+//! optimization, and unit tests would compile them a second time. They are run by `cargo test --release --test mz`,
+//! not by a plain `cargo test`.
 
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
 

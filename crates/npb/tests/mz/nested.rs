@@ -1,4 +1,4 @@
-//! Steps of nested tasks, compared with whole steps.
+//! Compares steps of nested tasks with whole steps.
 
 use ndarray::{Array4, ArrayView4, ArrayViewMut4, s};
 use npb::mz::faces::Halo;
@@ -30,7 +30,7 @@ fn states(units: &str, benchmark: Benchmark, class: Class, steps: usize, fuse: F
 fn children_match_whole_step_on_any_units() {
     for (class, steps, all_units) in [
         (Class::S, 2, &["1:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"][..]),
-        // Large enough that the planes and the rows of each zone are divided.
+        // Class W is large enough that the planes and rows of each zone are divided.
         (Class::W, 1, &["2:CPU:1"]),
     ] {
         for benchmark in ALL {
@@ -43,10 +43,10 @@ fn children_match_whole_step_on_any_units() {
     }
 }
 
-/// A step of a zone: from u and forcing to u.
+/// A zone's step, which computes the new u from u and forcing.
 type Whole = fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, usize);
 
-/// Chunks of any size, in separate arrays or within a zone's.
+/// Covers chunks of any size, in separate arrays or within a zone's arrays.
 #[test]
 fn chunks_of_any_size_match_whole_step() {
     for (benchmark, step, in_planes, in_rows) in [

@@ -1,4 +1,4 @@
-//! Initial state, exchange, forcing and residual, which the three benchmarks share.
+//! Tests of the initial state, exchange, forcing and residual, which the three benchmarks share.
 
 use ndarray::Array4;
 use npb::mz::components::{Slab, components_mut, for_planes};
@@ -14,7 +14,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::golden::Golden;
 
-/// The first right-hand side: BT and SP scale it by dt and compute it after an exchange, LU does neither.
+/// Checks the first right-hand side. BT and SP scale it by dt and compute it after an exchange; LU does neither.
 #[test]
 fn first_residual_reproduces_reference_sums() {
     for (benchmark, forcing, first) in

@@ -1,11 +1,11 @@
-//! Scratch memory that steps reuse.
+//! Tests of the scratch memory that steps reuse.
 
 use ndarray::{ArrayView4, ArrayViewMut4};
 use npb::mz::faces::Halo;
 use npb::mz::{Benchmark, Class, Mesh, Zones, bt, sp};
 
-/// A zone's step leaves values in thread-local memory. The next step must not use them, whatever its shape, and
-/// even if the previous step has failed.
+/// A zone's step leaves values in thread-local memory. The next step must not use these values, no matter what its
+/// shape is, and even if the previous step has failed.
 #[test]
 fn step_is_independent_of_previous_zone() {
     type Step = fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, usize);

@@ -1,11 +1,11 @@
-//! Addresses of the plain loop's arrays, compared with those of tasks.
+//! Compares the addresses of the plain loop's arrays with those of tasks.
 
 use ndarray::Ix4;
 use npb::mz::placement::placed_zeros;
 use thalweg::prelude::*;
 
-/// The allocator partly determines where arrays begin in a page. The test asserts only that they begin at lines,
-/// and are spread over several.
+/// The allocator partly determines where arrays begin in a page. Therefore, the test asserts only that they begin
+/// at cache lines, and are spread over several lines.
 #[test]
 fn plain_arrays_are_placed_like_runtime_arrays() {
     const SHAPE: [usize; 4] = [5, 13, 17, 19];

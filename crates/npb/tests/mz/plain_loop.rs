@@ -1,4 +1,4 @@
-//! Steps in a plain loop, on its own arrays and on those of a program of tasks.
+//! Tests of steps in a plain loop, on its own arrays and on the arrays of a task program.
 
 use npb::mz::plain_loop::deal;
 use npb::mz::{Benchmark, Class, Exchange, Fuse, Program, Settings, Zones, run_serially};

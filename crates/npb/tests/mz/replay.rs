@@ -1,4 +1,4 @@
-//! Steps that are recorded and replayed, compared with those that are submitted.
+//! Compares recorded and replayed steps with submitted steps.
 
 use npb::mz::{Benchmark, Class, Exchange, Fuse, Program, Settings, run_serially};
 use thalweg::Runtime;
@@ -47,7 +47,7 @@ fn periods_are_refused_with_replay() {
     assert!(error.contains("cannot time the periods of replayed steps"), "{error}");
 }
 
-/// Replays, single steps and a plain loop alternate: each continues with the faces that the previous one sent.
+/// Replays, single steps and a plain loop alternate, and each continues with the faces that the previous one sent.
 #[test]
 fn whole_steps_continue_after_replays_and_loops() {
     for benchmark in [Benchmark::Bt, Benchmark::Lu] {

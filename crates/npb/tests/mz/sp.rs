@@ -1,4 +1,5 @@
-//! SP stage by stage, whole, and on several threads; its line solver compared with the matrices that it solves.
+//! Tests SP stage by stage, as a whole, and on several threads, and compares its line solver with the matrices of
+//! the systems that it solves.
 
 use ndarray::Array4;
 use npb::mz::lanes::{Lane, dispatch};
@@ -102,7 +103,7 @@ fn first<S: Simd>(lane: Lane<S>) -> f64 {
     numbers[0]
 }
 
-/// Multiplies the matrix of the system with wave speed `speed` by `x`, from the matrix's definition.
+/// Multiplies the matrix of the system with wave speed `speed` by `x`, based on the definition of the matrix.
 fn product(mesh: &Mesh, d: usize, points: &[Along], speed: impl Fn(&Along) -> f64, x: &[f64]) -> Vec<f64> {
     let n = points.len();
     let (convection, diffusion) = (mesh.dt / (2.0 * mesh.h[d]), mesh.dt / (mesh.h[d] * mesh.h[d]));

@@ -2,9 +2,9 @@
 
 use thalweg::Runtime;
 
-/// Returns a runtime with such units. If the accelerators for them are missing, prints that the test is skipped and
-/// returns `None`, unless the variable `THALWEG_REQUIRE` (a list such as `opencl,cuda`) requires them: then the
-/// test fails.
+/// Returns a runtime with the given units. If the required accelerators are missing, prints that the test is
+/// skipped and returns `None`, unless the environment variable `THALWEG_REQUIRE` (a list such as `opencl,cuda`)
+/// requires them, in which case the test fails.
 pub(crate) fn accelerated(units: &str) -> Option<Runtime> {
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
     let kind = std::env::var("THALWEG_TEST_UNITS").unwrap_or_else(|_| "OPENCL".to_owned());

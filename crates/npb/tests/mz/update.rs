@@ -1,4 +1,4 @@
-//! The addition of a change to the state.
+//! Tests of adding a change to the state.
 
 use ndarray::{Array4, s};
 use npb::mz::COMPONENTS;
@@ -13,7 +13,7 @@ fn add_changes_only_interior() {
         change.slice_mut(interior).assign(&u.slice(interior).mapv(f64::sin));
         let mut expected = u.clone();
         expected.slice_mut(interior).zip_mut_with(&change.slice(interior), |u, change| *u += 0.5 * change);
-        // Boundary planes of the change are not read.
+        // Boundary planes of the change must not be read.
         change.slice_mut(s![.., ..1, .., ..]).fill(f64::NAN);
         change.slice_mut(s![.., -1.., .., ..]).fill(f64::NAN);
         for threads in [1, 3] {

@@ -1,4 +1,4 @@
-//! The verdict on a run's norms.
+//! Tests of the verdict on a run's norms.
 
 use npb::mz::verify::EPSILON;
 use npb::mz::{Benchmark, COMPONENTS, Class, Norms, Verdict};

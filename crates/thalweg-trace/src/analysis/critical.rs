@@ -1,20 +1,20 @@
 //! The longest path through dependences, and the chain of causes that led to the end of the run.
 //!
 //! The longest path is a bound: with any number of units, the run takes at least that long. The chain is an
-//! observation: it goes from the last end backwards, from each task to the cause of its start, and thus covers the
-//! whole run.
+//! observation: starting at the task that ended last, it steps back from each task to the cause of that task's
+//! start, so it covers the whole run.
 
 use super::prepare::Prepared;
 use crate::Dependence;
 
-/// A task of a path, and the reason why it did not start earlier.
+/// A task on a path, with the reason why the task did not start earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CriticalStep {
     /// The task.
     pub task: usize,
-    /// The last event that it waited for.
+    /// The last event that the task waited for.
     pub reason: Reason,
-    /// When this event happened, in nanoseconds; the task started later by the runtime's delay.
+    /// When that event happened, in nanoseconds. The task started after it, once the runtime had reacted.
     pub since: u64,
 }
 
@@ -26,35 +26,36 @@ pub enum Reason {
     Dependence {
         /// The predecessor.
         from: usize,
-        /// The data object that both access, if it is known.
+        /// The data object that both tasks access; `None` if the trace does not name one.
         data: Option<u64>,
     },
-    /// Its submission, in the body of the parent or by the program.
+    /// The task's own submission, by its parent's body or by the program.
     Submission {
-        /// The task whose body submitted it, or whose end the program waited for before it submitted this one.
+        /// The parent whose body submitted the task, or the task that the program waited for before submitting this
+        /// one.
         after: Option<usize>,
     },
-    /// Another body on its unit.
+    /// Another body occupied the task's unit.
     Unit {
         /// The task whose end freed the unit.
         after: usize,
     },
-    /// Copies of its data.
+    /// Copies of the task's data.
     Copy {
-        /// The predecessor that ended last, if one ended after the submission.
+        /// The predecessor that ended last; `None` if all predecessors had ended before the task was submitted.
         after: Option<usize>,
     },
-    /// Memory for its data.
+    /// A memory reservation for the task's data.
     Memory {
-        /// The predecessor that ended last, if one ended after the submission.
+        /// The predecessor that ended last; `None` if all predecessors had ended before the task was submitted.
         after: Option<usize>,
     },
-    /// It did not start.
+    /// The task did not start.
     NotRun,
 }
 
 impl Reason {
-    /// Returns a word for it: `dependence`, `submission`, `unit`, `copy`, `memory`, `not run`.
+    /// Returns the reason as a word: `dependence`, `submission`, `unit`, `copy`, `memory`, `not run`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dependence { .. } => "dependence",
@@ -66,7 +67,7 @@ impl Reason {
         }
     }
 
-    /// Returns the task that was the cause, if one was.
+    /// Returns the task that caused the delay, if there is one.
     pub const fn task(self) -> Option<usize> {
         match self {
             Self::Dependence { from, .. } => Some(from),
@@ -86,10 +87,10 @@ pub(super) fn paths(prepared: &Prepared<'_>) -> (u64, Vec<CriticalStep>, Vec<Cri
     (length, critical, causes.chain())
 }
 
-/// Dependences by successor.
+/// Dependences, grouped by successor.
 struct Graph {
     dependences: Vec<Dependence>,
-    /// Per task, where its dependences begin; one more for the end.
+    /// Per task, the index of its first dependence; one extra entry marks the end of the last group.
     first: Vec<usize>,
 }
 
@@ -111,8 +112,7 @@ impl Graph {
         &self.dependences[self.first[task]..self.first[task + 1]]
     }
 
-    /// Returns the tasks in an order in which each follows its predecessors. Tasks in cycles, which only a damaged
-    /// trace has, are missing.
+    /// Returns the tasks in topological order. Tasks on cycles, which occur only in damaged traces, are left out.
     fn order(&self) -> Vec<usize> {
         let tasks = self.first.len() - 1;
         if self.dependences.iter().all(|dependence| dependence.from < dependence.to) {
@@ -136,7 +136,8 @@ impl Graph {
     }
 }
 
-/// Returns the duration of the longest path, and its tasks in order. Tasks that did not run take no time.
+/// Returns the duration of the longest path and the tasks on it, in order. Tasks that did not run count as taking
+/// no time.
 fn longest(prepared: &Prepared<'_>, graph: &Graph) -> (u64, Vec<usize>) {
     const NONE: usize = usize::MAX;
     let mut best = vec![(0_u64, NONE); prepared.trace.tasks.len()];
@@ -158,13 +159,13 @@ fn longest(prepared: &Prepared<'_>, graph: &Graph) -> (u64, Vec<usize>) {
     (length, path)
 }
 
-/// An index of ends, to find the causes of starts.
+/// Index of task ends, used to find what caused a task to start.
 struct Causes<'a> {
     prepared: &'a Prepared<'a>,
     graph: &'a Graph,
-    /// Per unit and device, ends of bodies with their tasks, in order.
+    /// Per unit and device, the ends of bodies with their tasks, in order of time.
     ends: std::collections::HashMap<(usize, Option<usize>), Vec<(u64, usize)>>,
-    /// Ends of all tasks, in order.
+    /// The ends of all tasks, in order of time.
     finished: Vec<(u64, usize)>,
 }
 
@@ -188,7 +189,7 @@ impl<'a> Causes<'a> {
         CriticalStep { task, reason, since }
     }
 
-    /// Returns the last entry at or before a time.
+    /// Returns the last entry at or before `until`.
     fn last(ends: &[(u64, usize)], until: u64) -> Option<(u64, usize)> {
         ends[..ends.partition_point(|(end, _)| *end <= until)].last().copied()
     }
@@ -245,13 +246,14 @@ impl<'a> Causes<'a> {
         Some(last)
     }
 
-    /// Returns the chain of causes in order of time; it is found from the task that ended last backwards.
+    /// Returns the chain of causes in order of time. The search runs backwards from the task that ended last.
     fn chain(&self) -> Vec<CriticalStep> {
         let mut chain = Vec::new();
         let mut is_in = vec![false; self.prepared.trace.tasks.len()];
         let ran = self.finished.iter().rev().map(|(_, task)| *task);
         let mut next = ran.into_iter().find(|task| self.prepared.trace.tasks[*task].start.is_some());
-        // Clocks of cores that differ could lead in circles.
+        // If the cores' clocks disagree, following causes could loop forever, so the chain stops at the first
+        // repeated task.
         while let Some(task) = next.filter(|task| !std::mem::replace(&mut is_in[*task], true)) {
             let step = self.step(task);
             next = step.reason.task();

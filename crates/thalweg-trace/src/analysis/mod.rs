@@ -1,17 +1,16 @@
-//! The analysis of a run that summary and report share: shares of the units' time, the critical path, figures by task
-//! name, copies by link, and a verdict.
+//! The analysis that the summary and the report share: shares of the units' time, the critical path, figures by
+//! task name, copies by link, and a verdict.
 //!
-//! [`Analysis::of`] computes everything at once, in time that grows as the number of records times its logarithm.
-//! [`timeline`] gives the same division of time stretch by stretch. Times are nanoseconds on the trace's clock.
+//! [`Analysis::of`] computes everything at once, in O(n log n) time for n records. [`timeline`] yields the same
+//! division of time, stretch by stretch. Times are nanoseconds on the trace's clock.
 //!
 //! Invariants:
-//! 1. Each moment of a unit between [`Analysis::begin`] and [`Analysis::end`] belongs to exactly one [`Activity`], so
-//!    the
-//!    shares of a unit add up to the makespan.
-//! 2. A table that is inconsistent (clocks of cores that differ, records that are missing) changes figures, and never
+//! 1. Each moment of a unit between [`Analysis::begin`] and [`Analysis::end`] belongs to exactly one [`Activity`],
+//!    so the shares of a unit add up to the makespan.
+//! 2. Inconsistent tables (cores whose clocks differ, missing records) may distort figures, but never violate
 //!    invariant 1.
 //!
-//! The analysis never reads files and never formats more than the verdict.
+//! The analysis never reads files, and the only text it formats is the verdict.
 
 mod critical;
 mod names;
@@ -39,19 +38,20 @@ use spans::sum;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Where the time of a run went. Times in nanoseconds.
+/// A breakdown of where a run's time went. Times are in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Analysis {
-    /// The first submission; in a trace without tasks, the first event.
+    /// When the first task was submitted; in a trace without tasks, when the first event occurred.
     pub begin: u64,
-    /// The last end of a task, of copies that follow it within 1 % of the run, or of the program's wait that covers it.
-    /// Copies that the program has made later, such as of results that it takes, belong to the program.
+    /// When the run ended: the end of the last task, extended by copies that follow it within 1 % of the run and by
+    /// the program's wait that covers it. Later copies, such as those the program makes to fetch results, count as
+    /// the program's own work.
     pub end: u64,
-    /// Per unit, by number.
+    /// The use of each unit, by unit index.
     pub units: Vec<UnitUse>,
-    /// The sum over units; adds up to units × (end − begin).
+    /// The sum over all units, which equals units × (end − begin).
     pub shares: Shares,
-    /// Per task name, the largest total first.
+    /// Figures per task name, largest total first.
     pub names: Vec<NameUse>,
     /// The median duration of all bodies.
     pub body_p50: u64,
@@ -59,20 +59,20 @@ pub struct Analysis {
     pub wait_p50: u64,
     /// The delay from ready to start that 99 of 100 tasks did not exceed.
     pub wait_p99: u64,
-    /// Per pair of spaces with copies between them, the most bytes first.
+    /// Copies per link, that is per pair of spaces, most bytes first.
     pub transfers: Vec<Transfer>,
-    /// Per data object that was copied, the most bytes first.
+    /// Copies per data object, most bytes first.
     pub traffic: Vec<DataTraffic>,
-    /// The tasks of the longest path through dependences, in order, each with the reason for its start.
+    /// The tasks on the longest path through dependences, in order, each with the reason for its start.
     pub critical: Vec<CriticalStep>,
-    /// The duration of that path: the sum of its bodies' durations.
+    /// The length of the critical path: the sum of its bodies' durations.
     pub critical_ns: u64,
-    /// The chain of causes that led to the end, in order of time: from the task that ended last backwards, always to
-    /// the cause of the start.
+    /// The chain of causes that led to the end of the run, in order of time. It is found by stepping back from the
+    /// task that ended last, each time to the cause of the task's start.
     pub chain: Vec<CriticalStep>,
     /// Decisions of work distributions, by iteration space and instance.
     pub decisions: Vec<InstanceUse>,
-    /// The limit of the run, and a remedy.
+    /// What limits the run, with a suggested remedy.
     pub verdict: Verdict,
 }
 
@@ -110,7 +110,7 @@ impl Analysis {
         analysis
     }
 
-    /// Returns the time from begin to end.
+    /// Returns the time from [`begin`](Self::begin) to [`end`](Self::end).
     pub fn makespan(&self) -> u64 {
         self.end - self.begin
     }
@@ -130,7 +130,8 @@ impl Analysis {
         self.names.iter().map(|name| name.unrun).sum()
     }
 
-    /// Returns the sum of all bodies' durations: more than the time in which units compute, if bodies run in bodies.
+    /// Returns the sum of all bodies' durations. This exceeds the units' computing time if bodies run inside other
+    /// bodies.
     pub fn in_bodies(&self) -> u64 {
         sum(self.names.iter().map(|name| name.total))
     }
@@ -140,13 +141,14 @@ impl Analysis {
         self.in_bodies().checked_div(self.bodies()).unwrap_or(0)
     }
 
-    /// Returns the number of bytes that were copied, and of those among them that made room for others.
+    /// Returns the number of bytes copied, and how many of them were copied to make room for other data.
     pub fn copied(&self) -> (u64, u64) {
         let links = |of: fn(&Transfer) -> u64| sum(self.transfers.iter().map(of));
         (links(|link| link.bytes), links(|link| link.evicted))
     }
 
-    /// Returns the task name with the most time on the critical path, and that time; `None` if the path is empty.
+    /// Returns the task name with the most time on the critical path, and the time it takes there; `None` if the
+    /// path is empty.
     pub fn dominating<'a>(&self, trace: &'a Trace) -> Option<(&'a str, u64)> {
         let mut times: HashMap<&str, u64> = HashMap::new();
         for step in &self.critical {
@@ -158,15 +160,16 @@ impl Analysis {
         times.into_iter().max_by_key(|(name, time)| (*time, Reverse(*name)))
     }
 
-    /// Returns the time of all units: their number times the makespan.
+    /// Returns the total unit time: the number of units times the makespan.
     pub fn unit_time(&self) -> u64 {
         self.makespan().saturating_mul(self.units.len() as u64)
     }
 }
 
-/// Calls `visit` for each stretch of each unit: unit by unit, in order of time, without gaps from begin to end.
+/// Calls `visit` for each stretch of each unit: unit by unit, in order of time, leaving no gaps between begin and
+/// end.
 ///
-/// Neighbours differ in more than their times.
+/// Adjacent stretches of a unit always differ in something other than their times.
 pub fn timeline(trace: &Trace, visit: impl FnMut(&Stretch)) {
     timeline::walk(&Prepared::new(trace), visit);
 }

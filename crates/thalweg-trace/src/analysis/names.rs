@@ -4,12 +4,12 @@ use super::prepare::Prepared;
 use super::spans::sum;
 use std::collections::HashMap;
 
-/// The tasks of one name. Times in nanoseconds; all are 0 if no body ran.
+/// Figures for all tasks with the same name. Times are in nanoseconds; all are 0 if no body ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NameUse {
-    /// The name.
+    /// The tasks' name.
     pub name: String,
-    /// A site of that name in [`Trace::sites`](crate::Trace::sites): the one with the most tasks.
+    /// Index in [`Trace::sites`](crate::Trace::sites) of the site with the most tasks of this name.
     pub site: usize,
     /// The number of bodies that ran.
     pub count: u64,
@@ -31,21 +31,21 @@ pub struct NameUse {
     pub wait_p50: u64,
     /// The delay from ready to start that 99 of 100 tasks did not exceed.
     pub wait_p99: u64,
-    /// Durations by classes: lower bound and number of bodies. Bounds are 0, 1, 2, 3, 4, 6, 8, 12, …; classes between
-    /// the shortest and the longest duration are all there, also empty ones.
+    /// Histogram of durations: the lower bound of each class and the number of bodies in it. Bounds are 0, 1, 2, 3,
+    /// 4, 6, 8, 12, …. All classes between the shortest and the longest duration are present, including empty ones.
     pub histogram: Vec<(u64, u64)>,
-    /// The same bodies by kind of unit, the most time first.
+    /// The same bodies by kind of unit, most time first.
     pub kinds: Vec<KindUse>,
 }
 
-/// The bodies of one name on one kind of unit.
+/// The bodies of one task name that ran on one kind of unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KindUse {
     /// The kind, such as `CPU`; `?` if the trace does not say.
     pub kind: String,
-    /// The number of bodies that ran there.
+    /// The number of bodies that ran on this kind of unit.
     pub count: u64,
-    /// The sum of their durations, in nanoseconds.
+    /// The sum of those bodies' durations, in nanoseconds.
     pub total: u64,
 }
 
@@ -56,12 +56,12 @@ struct Collected {
     waits: Vec<u64>,
     failed: u64,
     unrun: u64,
-    /// Per unit, and last for an unknown one.
+    /// Count and total duration per unit; the last entry is for bodies on an unknown unit.
     units: Vec<(u64, u64)>,
 }
 
-/// Returns figures for each name, the largest total first, then by name; the median duration of all bodies; and the
-/// delay of all tasks from ready to start, as median and 99th percentile.
+/// Returns the figures for each name, largest total first and ties by name; the median duration of all bodies; and
+/// the median and 99th percentile of the delay from ready to start over all tasks.
 pub(super) fn by_name(prepared: &Prepared<'_>) -> (Vec<NameUse>, u64, [u64; 2]) {
     let trace = prepared.trace;
     let mut numbers: HashMap<&str, usize> = HashMap::new();
@@ -143,7 +143,7 @@ impl Collected {
     }
 }
 
-/// Returns the values that 50 % and 99 % of all do not exceed. Reorders the values.
+/// Returns the 50th and 99th percentiles. Reorders `values`.
 fn percentiles(values: &mut [u64]) -> [u64; 2] {
     [50, 99].map(|percent| match (values.len() * percent).div_ceil(100).checked_sub(1) {
         None => 0,
@@ -151,7 +151,7 @@ fn percentiles(values: &mut [u64]) -> [u64; 2] {
     })
 }
 
-/// Returns the class of a value: two classes for each power of two from 2 on.
+/// Returns the histogram class of a value. From 2 on, each power of two is split into two classes.
 fn class(value: u64) -> u32 {
     match value {
         0 | 1 => value as u32,

@@ -4,26 +4,28 @@
 use super::spans::{Span, union};
 use crate::{NoteKind, StateKind, Trace};
 
-/// A trace with these facts.
+/// A trace with the facts derived from it.
 pub(super) struct Prepared<'a> {
     pub(super) trace: &'a Trace,
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// The number of units; larger than the list of units if tables refer to more.
+    /// The number of units. This exceeds the length of the trace's unit list if other tables refer to unlisted
+    /// units.
     pub(super) units: usize,
     /// Per task, when it could start; `u64::MAX` if a predecessor never ended.
     pub(super) ready: Vec<u64>,
-    /// Per task, when it stopped waiting: its start, or when it was given up; `u64::MAX` if it waited to the end.
+    /// Per task, when it stopped waiting: when it started or was given up; `u64::MAX` if it was still waiting at
+    /// the end.
     pub(super) gone: Vec<u64>,
-    /// Time passes only in bodies and copies.
+    /// Whether the run was simulated, in which case time passes only in bodies and copies.
     pub(super) is_simulated: bool,
-    /// When threads of the program wait for tasks outside of bodies.
+    /// Spans in which program threads wait for tasks, outside of bodies.
     pub(super) waits: Vec<Span>,
-    /// When threads of the program are held back because too many tasks are pending.
+    /// Spans in which program threads are throttled because too many tasks are pending.
     pub(super) throttles: Vec<Span>,
-    /// Per unit, whether a thread of the runtime leads it; otherwise threads of the program do while they wait.
+    /// Per unit, whether a runtime thread leads it. Otherwise program threads lead the unit while they wait.
     pub(super) has_thread: Vec<bool>,
-    /// When tasks were submitted, in order.
+    /// Submission times of all tasks, in ascending order.
     pub(super) submissions: Vec<u64>,
 }
 
@@ -63,8 +65,8 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Returns the times when a task that a policy placed had its place, its memory and its data, and when it began, in
-    /// ascending order.
+    /// Returns, for a task placed by a policy, the ascending times at which it was placed, had its memory, had its
+    /// data, and began to run.
     pub(super) fn stages(&self, task: usize) -> Option<[u64; 4]> {
         let (ready, task) = (self.ready[task], &self.trace.tasks[task]);
         let (start, placed) = (task.start?, task.placed?);
@@ -111,7 +113,7 @@ fn bounds(trace: &Trace) -> (u64, u64) {
     (begin, end)
 }
 
-/// Returns per task when it was ready, and when it stopped waiting.
+/// Returns two lists with one entry per task: when it became ready, and when it stopped waiting.
 fn waiting(trace: &Trace) -> (Vec<u64>, Vec<u64>) {
     let mut gone: Vec<u64> = trace.tasks.iter().map(|task| task.start.unwrap_or(u64::MAX)).collect();
     for note in &trace.notes {

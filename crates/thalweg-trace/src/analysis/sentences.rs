@@ -9,10 +9,10 @@ use crate::{NoteKind, Trace};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-/// The longest name, in characters; the rest is cut off.
+/// Maximum length of a name in characters; longer names are truncated.
 const LONGEST_NAME: usize = 60;
 
-/// The material of the sentences.
+/// The inputs from which verdict sentences are composed.
 pub(super) struct Sentences<'a> {
     pub(super) trace: &'a Trace,
     pub(super) analysis: &'a Analysis,
@@ -20,7 +20,7 @@ pub(super) struct Sentences<'a> {
 }
 
 impl Sentences<'_> {
-    /// Returns the sentence for a limit, without its name.
+    /// Returns the sentence for a limit, without the leading name of the limit.
     pub(super) fn of(&self, limit: Limit) -> String {
         match limit {
             Limit::Nothing => self.nothing(),
@@ -36,7 +36,7 @@ impl Sentences<'_> {
         }
     }
 
-    /// Formats a share of the time of all units.
+    /// Formats `time` as a share of the total unit time.
     fn of_units(&self, time: u64) -> String {
         format!("{} of the units' time", share(time, self.analysis.unit_time()))
     }
@@ -150,9 +150,11 @@ impl Sentences<'_> {
         )
     }
 
-    /// Returns the data object of most dependences on the critical path, and the number of those that carry no value.
+    /// Returns the data object that causes most dependences on the critical path, and how many dependences on the
+    /// path carry no value.
     fn followed(&self) -> (Option<u64>, u64) {
-        // Per dependence of the path, its data object, and whether it carries a value: of several, one that does.
+        // Per dependence on the path, its data object and whether it carries a value. If there are several
+        // dependences between the same two tasks, one that carries a value wins.
         let path = self.analysis.critical.windows(2).map(|two| ((two[0].task, two[1].task), (None, false)));
         let mut path: HashMap<(usize, usize), (Option<u64>, bool)> = path.collect();
         for dependence in &self.trace.dependences {

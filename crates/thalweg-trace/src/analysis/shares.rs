@@ -1,4 +1,4 @@
-//! Sums of the units' time per activity, and of lost time by finer reasons than activities.
+//! Sums of unit time per activity, and a finer breakdown of lost time by reason.
 
 use super::prepare::Prepared;
 use super::spans::{Span, sum};
@@ -11,9 +11,9 @@ use std::collections::HashSet;
 /// The time and the tasks of one unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitUse {
-    /// The number of bodies that it ran.
+    /// The number of bodies that the unit ran.
     pub tasks: u64,
-    /// The shares of its time.
+    /// How the unit's time divides into activities.
     pub shares: Shares,
 }
 
@@ -24,9 +24,9 @@ pub struct UnitUse {
 pub struct Shares {
     /// A body runs; bodies in bodies count once.
     pub computing: u64,
-    /// Between bodies, without a recorded search or sleep.
+    /// Time between bodies in which neither a search nor a sleep was recorded.
     pub runtime: u64,
-    /// The thread that leads the unit is in the program: it submits tasks, or does other work.
+    /// Time in which the unit's leading thread runs program code: it submits tasks or does other work.
     pub program: u64,
     /// Idle while each submitted task that the unit could run waits for a predecessor.
     pub dependence: u64,
@@ -34,9 +34,9 @@ pub struct Shares {
     pub copy: u64,
     /// Idle while tasks placed here wait for memory.
     pub memory: u64,
-    /// Idle although a task was ready, which another unit got or which was held back.
+    /// Idle although a task was ready; another unit got the task, or it was held back.
     pub unit: u64,
-    /// Idle while no task was submitted that had not yet started.
+    /// Idle because every submitted task had already started.
     pub submission: u64,
 }
 
@@ -55,7 +55,7 @@ impl Shares {
         }
     }
 
-    /// Returns the place of an activity's time.
+    /// Returns a mutable reference to the time of an activity.
     fn get_mut(&mut self, activity: Activity) -> &mut u64 {
         match activity {
             Activity::Computing => &mut self.computing,
@@ -79,12 +79,12 @@ impl Shares {
         sum(self.parts().iter().map(|(_, time)| *time))
     }
 
-    /// Returns the time in which the unit had nothing to do.
+    /// Returns the total idle time.
     pub fn idle(&self) -> u64 {
         sum(self.parts().iter().filter(|(activity, _)| activity.is_idle()).map(|(_, time)| *time))
     }
 
-    /// Adds the shares of another unit.
+    /// Adds the shares of another unit to this one.
     pub fn add(&mut self, other: &Self) {
         for (activity, time) in other.parts() {
             let sum = self.get_mut(activity);
@@ -93,7 +93,7 @@ impl Shares {
     }
 }
 
-/// Lost time of all units, by finer reasons than activities.
+/// Time lost on all units, broken down more finely than by [`Activity`].
 #[derive(Debug, Default)]
 pub(super) struct Lost {
     /// Nothing was submitted, because the program waited for tasks or had submitted all.
@@ -104,9 +104,9 @@ pub(super) struct Lost {
     pub(super) copy_elsewhere: u64,
     /// The only ready tasks waited for memory, on other units.
     pub(super) memory_elsewhere: u64,
-    /// Tasks were ready, on units of kinds that ran tasks.
+    /// Tasks were ready, and the idle unit was of a kind that ran tasks.
     pub(super) imbalance: u64,
-    /// The stretches of [`Activity::Runtime`], the shortest first.
+    /// Durations of all stretches of [`Activity::Runtime`], shortest first.
     pub(super) gaps: Vec<u64>,
 }
 
@@ -116,14 +116,14 @@ impl Lost {
         self.gaps.get(self.gaps.len() / 2).copied().unwrap_or(0)
     }
 
-    /// Returns the number and the sum of stretches of at least a time.
+    /// Returns the number and the total duration of runtime stretches that last at least `time`.
     pub(super) fn gaps_from(&self, time: u64) -> (u64, u64) {
         let long = &self.gaps[self.gaps.partition_point(|gap| *gap < time)..];
         (long.len() as u64, sum(long.iter().copied()))
     }
 }
 
-/// Returns the shares of each unit, and the lost time of all.
+/// Returns the shares of each unit, and the lost time of all units together.
 pub(super) fn of_units(prepared: &Prepared<'_>) -> (Vec<UnitUse>, Lost) {
     let mut units = vec![UnitUse::default(); prepared.units];
     for task in &prepared.trace.tasks {

@@ -1,14 +1,14 @@
-//! Spans of time: unions of overlapping ones, and searches in sorted ones.
+//! Time spans: union of overlapping spans, and searches in sorted spans.
 
 /// A beginning and an end, in nanoseconds.
 pub(super) type Span = (u64, u64);
 
-/// Returns a sum of times. A damaged trace can have times of centuries, whose sum stays the largest number.
+/// Returns the sum of `times`, saturating at `u64::MAX` because a damaged trace can contain times of centuries.
 pub(super) fn sum(times: impl IntoIterator<Item = u64>) -> u64 {
     times.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Returns the same times as spans that neither overlap nor touch, in order.
+/// Returns sorted spans that cover the same times but neither overlap nor touch.
 pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans.retain(|(start, end)| start < end);
     spans.sort();
@@ -22,7 +22,8 @@ pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans
 }
 
-/// Returns the time that disjoint spans in order cover before `until`, with the running totals of [`totals`].
+/// Returns the time covered before `until` by sorted disjoint spans, using the running totals computed by
+/// [`totals`].
 pub(super) fn covered(spans: &[Span], totals: &[u64], until: u64) -> u64 {
     let begun = spans.partition_point(|(start, _)| *start < until);
     match begun.checked_sub(1) {
@@ -31,8 +32,8 @@ pub(super) fn covered(spans: &[Span], totals: &[u64], until: u64) -> u64 {
     }
 }
 
-/// Returns the number of entries before the first one that violates a condition, as `partition_point` does; quicker if
-/// they are few.
+/// Returns the number of leading entries that satisfy `is_before`, like `partition_point`, but faster if there are
+/// few of them.
 pub(super) fn past<T>(sorted: &[T], is_before: impl Fn(&T) -> bool) -> usize {
     let mut reach = 4;
     while sorted.get(reach).is_some_and(&is_before) {
@@ -41,7 +42,7 @@ pub(super) fn past<T>(sorted: &[T], is_before: impl Fn(&T) -> bool) -> usize {
     sorted[..sorted.len().min(reach)].partition_point(is_before)
 }
 
-/// Returns for each span the time that those before it cover.
+/// Returns, for each span, the total time covered by the spans before it.
 pub(super) fn totals(spans: &[Span]) -> Vec<u64> {
     let mut sum = 0;
     let before = |(start, end): &Span| {

@@ -1,7 +1,8 @@
-//! The flags of all units by time: tasks that wait or are ready for each kind of unit, the program's state, and copies
-//! under way.
+//! The flags common to all units over time: waiting and ready tasks for each kind of unit, the program's state, and
+//! copies in progress.
 //!
-//! A kind of unit can run the tasks whose names ran on that kind. A kind that ran nothing counts as able to run all.
+//! A kind of unit counts as able to run a task if some task of the same name ran on that kind. A kind that ran
+//! nothing counts as able to run all tasks.
 
 use super::prepare::Prepared;
 use super::spans::union;
@@ -11,9 +12,9 @@ use std::collections::HashMap;
 
 /// The program waits for tasks.
 pub(super) const WAIT: u8 = 1;
-/// The program is held back.
+/// The program is throttled.
 pub(super) const THROTTLE: u8 = 2;
-/// Copies are under way.
+/// Copies are in progress.
 pub(super) const COPYING: u8 = 4;
 /// Tasks wait for predecessors.
 pub(super) const DEPENDENT: u8 = 8;
@@ -35,16 +36,16 @@ pub(super) fn idle(flags: u8) -> Activity {
     }
 }
 
-/// The flags from a time on, as a kind of unit sees them: only tasks count that it can run.
+/// The flags from a point in time on, as seen by one kind of unit. Only tasks that this kind can run count.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) at: u64,
     pub(super) flags: u8,
 }
 
-/// Kinds of units by numbers below 64.
+/// The kinds of units, indexed by numbers below 64 so that a set of kinds fits into one word.
 pub(super) struct Kinds {
-    /// The number of kinds, with one for units that the trace does not list.
+    /// The number of kinds, including one for units that the trace does not list.
     number: usize,
     of_units: Vec<usize>,
     /// Per site, a bit for each kind that can run its tasks.
@@ -71,22 +72,23 @@ impl Kinds {
         kinds
     }
 
-    /// Returns the kind of a unit, below the number of kinds.
+    /// Returns the index of a unit's kind.
     pub(super) fn of_unit(&self, unit: usize) -> usize {
         self.of_units.get(unit).copied().unwrap_or(self.number - 1)
     }
 }
 
-/// Something that changes.
+/// A change of state.
 #[derive(Clone, Copy)]
 enum Change {
-    /// A flag for all kinds of units turns.
+    /// Toggles a flag that all kinds of units share.
     Turn(u8),
-    /// A task of a group no longer has one flag, and has another one; 0 is none.
+    /// A task of a group moves from one flag to another, where 0 means no flag.
     Task(u16, u8, u8),
 }
 
-/// Returns the flags by time, for each kind of unit. The first step is at 0, and each later one changes flags.
+/// Returns the flags over time for each kind of unit. The first step is at time 0, and each later step changes at
+/// least one flag.
 pub(super) fn by_kind(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Vec<Step>> {
     let mut groups: Vec<u64> = kinds.of_sites.clone();
     groups.sort_unstable();
@@ -115,7 +117,8 @@ pub(super) fn by_kind(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Vec<Step>> 
     }
     changes.sort_unstable_by_key(|(at, _)| *at);
     let mut steps = vec![vec![Step { at: 0, flags: 0 }]; kinds.number];
-    // Flags for all kinds; per other flag, numbers of tasks by group, and a bit for each kind that has some.
+    // The flags shared by all kinds. For each other flag, the number of tasks per group, and a bit for each kind
+    // that has such tasks.
     let (mut common, mut numbers, mut some) = (0, [(); 4].map(|()| vec![0_i64; groups.len()]), [0_u64; 4]);
     let mut changes = changes.into_iter().peekable();
     while let Some((at, change)) = changes.next() {

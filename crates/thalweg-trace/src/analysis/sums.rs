@@ -1,5 +1,6 @@
-//! Sums of idle time by reason between two times, without a look at each step: 10⁶ tasks that become ready and start
-//! make 10⁶ steps, and each of many idle units would go through all of them.
+//! Sums of idle time by reason between two points in time, computed without visiting each step. A million tasks
+//! that become ready and start produce a million steps, and otherwise each of many idle units would walk through
+//! all of them.
 
 use super::spans::{Span, past};
 use super::steps::{ALL_SUBMITTED, FOR_COPIES, READY, Step, THROTTLE, WAIT, idle};
@@ -17,33 +18,34 @@ pub(super) enum Idle {
     MemoryElsewhere,
     /// Tasks wait for predecessors.
     Dependence,
-    /// The same, and the program is held back.
+    /// Tasks wait for predecessors, and the program is throttled.
     Throttled,
-    /// No task is there.
+    /// There is no task.
     Submission,
-    /// The same, because the program waits for tasks or has submitted all.
+    /// There is no task, because the program waits for tasks or has submitted all.
     AtWait,
 }
 
-/// Nanoseconds by [`Idle`].
+/// Idle nanoseconds, indexed by [`Idle`].
 pub(super) type IdleTimes = [u64; 7];
 
-/// The number of steps between sums that are kept.
+/// The number of steps between two stored sums.
 const EVERY: usize = 16;
 
 /// The steps of a kind of unit, prepared for sums.
 pub(super) struct Sums<'a> {
     pub(super) steps: &'a [Step],
     reasons: Vec<Idle>,
-    /// The time of each first step of [`EVERY`], and the sums before it.
+    /// For every [`EVERY`]-th step, its time and the sums up to it.
     kept: Vec<(u64, IdleTimes)>,
 }
 
 impl<'a> Sums<'a> {
-    /// Prepares steps. `submissions` are times in order.
+    /// Prepares the sums for `steps`. `submissions` must be sorted.
     pub(super) fn new(steps: &'a [Step], submissions: &[u64]) -> Self {
         let mut reasons: Vec<Idle> = steps.iter().map(|step| reason(step.flags)).collect();
-        // A body may submit tasks while the program waits: then the wait is not what the unit waits for.
+        // A body may submit tasks while the program waits. In that case the program's wait is not the reason why
+        // the unit is idle.
         let (mut next, mut last) = (0, 0);
         while next < reasons.len() {
             let reason = reasons[next];
@@ -70,8 +72,8 @@ impl<'a> Sums<'a> {
         Self { steps, reasons, kept }
     }
 
-    /// Adds the times in a span to `times`. `step` is a step at or before its start, and afterwards one at or before
-    /// its end.
+    /// Adds the idle times within a span to `times`. On entry, `step` is the index of a step at or before the
+    /// span's start; on return, of a step at or before its end.
     pub(super) fn add(&self, (from, until): Span, step: &mut usize, times: &mut IdleTimes) {
         *step += past(&self.steps[*step..], |step| step.at <= from).saturating_sub(1);
         let mut start = from;

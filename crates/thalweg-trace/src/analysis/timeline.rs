@@ -1,19 +1,20 @@
-//! The division of each unit's time into stretches of one activity.
+//! Division of each unit's time into stretches with a single activity.
 
 use super::prepare::Prepared;
 use super::spans::{Span, past};
 use super::steps::{ALL_SUBMITTED, COPYING, FOR_COPIES, Kinds, READY, Step, THROTTLE, WAIT, by_kind, idle};
 use super::unit::{Nature, UnitWalk};
 
-/// A use of a unit's time.
+/// How a unit spends its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Activity {
-    /// A body runs. A body that waits, while its thread searches or sleeps, does not count.
+    /// The unit runs a body. Time in which a body waits while its thread searches or sleeps does not count.
     Computing,
-    /// Between bodies, without a recorded search or sleep; or a task is in the unit's queue and was not yet begun.
+    /// The unit is between bodies and no search or sleep was recorded, or a task in the unit's queue has not yet
+    /// begun.
     Runtime,
-    /// The unit is led by a thread of the program, which is in the program: it submits tasks, or does other work.
+    /// The unit is led by a program thread that currently runs program code: it submits tasks or does other work.
     Program,
     /// Idle; each submitted task that the unit could run waits for a predecessor.
     Dependence,
@@ -21,9 +22,9 @@ pub enum Activity {
     Copy,
     /// Idle; tasks placed here wait for memory.
     Memory,
-    /// Idle although a task was ready, which another unit got or which was held back.
+    /// Idle although a task was ready; another unit got the task, or it was held back.
     Unit,
-    /// Idle; no task was submitted that this unit could run and that had not started.
+    /// Idle; every submitted task that this unit could run had already started.
     Submission,
 }
 
@@ -40,7 +41,8 @@ impl Activity {
         Self::Submission,
     ];
 
-    /// Returns a word for it: `computing`, `runtime`, `program`, `dependence`, `copy`, `memory`, `unit`, `submission`.
+    /// Returns the activity as a word: `computing`, `runtime`, `program`, `dependence`, `copy`, `memory`, `unit`,
+    /// `submission`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Computing => "computing",
@@ -54,7 +56,7 @@ impl Activity {
         }
     }
 
-    /// Returns a title for people, such as `waiting for a dependence`.
+    /// Returns a human-readable title, such as `waiting for a dependence`.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Computing => "computing",
@@ -68,23 +70,23 @@ impl Activity {
         }
     }
 
-    /// Tells whether the unit has nothing to do.
+    /// Returns `true` if the unit is idle.
     pub const fn is_idle(self) -> bool {
         !matches!(self, Self::Computing | Self::Runtime | Self::Program)
     }
 }
 
-/// The state of the program's thread, outside of bodies.
+/// The state of the program's thread while it is outside of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Program {
-    /// It submits tasks, or does other work.
+    /// The thread submits tasks or does other work.
     Works,
-    /// It waits for tasks.
+    /// The thread waits for tasks.
     Waits,
-    /// It is held back, because too many tasks are pending.
+    /// The thread is throttled because too many tasks are pending.
     Throttled,
-    /// It has submitted its last task.
+    /// The thread has submitted its last task.
     HasSubmittedAll,
 }
 
@@ -93,20 +95,20 @@ pub enum Program {
 pub struct Stretch {
     /// The unit.
     pub unit: usize,
-    /// When it began.
+    /// When the stretch began, in nanoseconds.
     pub start: u64,
-    /// When it ended.
+    /// When the stretch ended, in nanoseconds.
     pub end: u64,
     /// The unit's activity.
     pub activity: Activity,
-    /// The program's state meanwhile; of a stretch in which the unit computes, at its beginning.
+    /// The program's state during the stretch. If the unit computes, the state at the beginning of the stretch.
     pub program: Program,
-    /// For [`Activity::Unit`]: the common obstacle of all ready tasks on other units, if they wait for copies
-    /// ([`Activity::Copy`]) or for memory ([`Activity::Memory`]).
+    /// For [`Activity::Unit`], what all ready tasks on other units wait for, if that is copies ([`Activity::Copy`])
+    /// or memory ([`Activity::Memory`]).
     pub elsewhere: Option<Activity>,
 }
 
-/// Divides the time of all units.
+/// Divides the time of all units into stretches and calls `visit` for each.
 pub(super) fn walk(prepared: &Prepared<'_>, mut visit: impl FnMut(&Stretch)) {
     let kinds = Kinds::new(prepared.trace);
     let steps = by_kind(prepared, &kinds);
@@ -123,7 +125,8 @@ pub(super) fn walk(prepared: &Prepared<'_>, mut visit: impl FnMut(&Stretch)) {
     }
 }
 
-/// Divides a span of one nature. `step` is a step at or before its start.
+/// Divides a span in which the unit's own flags stay the same. `step` is the index of a step at or before the
+/// span's start.
 pub(super) fn divide(
     unit: usize,
     (from, until): Span,

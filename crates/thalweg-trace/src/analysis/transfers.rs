@@ -14,52 +14,53 @@ pub struct Transfer {
     pub to: usize,
     /// The number of copies.
     pub copies: u64,
-    /// The number of bytes.
+    /// The number of bytes copied.
     pub bytes: u64,
-    /// The sum of their durations with the time that they waited for the link, in nanoseconds.
+    /// The sum of the copies' durations in nanoseconds, including the time spent waiting for the link.
     pub time: u64,
-    /// The part of that time in which they waited for others on the link.
+    /// The part of `time` spent waiting for other copies on the link, in nanoseconds.
     pub waited: u64,
-    /// The bytes that made room for others.
+    /// The number of bytes copied to make room for other data.
     pub evicted: u64,
 }
 
 /// The copies of one data object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DataTraffic {
-    /// The data object: a key of [`Trace::data`], if its name is known.
+    /// The ID of the data object: a key of [`Trace::data`] if the object's name is known.
     pub data: u64,
     /// The number of copies.
     pub copies: u64,
-    /// The number of bytes.
+    /// The number of bytes copied.
     pub bytes: u64,
-    /// Its copies by link, the most bytes first.
+    /// The object's copies by link, most bytes first.
     pub links: Vec<Transfer>,
-    /// The number of times that it came back: over all pairs of spaces, the smaller of the numbers of copies in the two
-    /// directions.
+    /// How often the object was copied back: for each pair of spaces, the smaller of the two directions' copy
+    /// counts, summed over all pairs.
     pub returns: u64,
 }
 
-/// A decision of a work distribution, and the time that units computed until the next one of its iteration space.
+/// A decision of a work distribution, with the units' computing time until the next decision for the same iteration
+/// space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstanceUse {
     /// The iteration space.
     pub space: String,
     /// The instance.
     pub instance: u64,
-    /// When it was decided, in nanoseconds.
+    /// When the decision was made, in nanoseconds.
     pub at: u64,
     /// The state of the distribution.
     pub state: u8,
     /// The first index right of the pivot.
     pub pivot: u32,
-    /// When the next decision for the same space was made, or the end, in nanoseconds.
+    /// When the next decision for the same space was made, or the end of the run if there is none, in nanoseconds.
     pub until: u64,
-    /// The time in which each unit ran bodies until then, in nanoseconds.
+    /// How long each unit ran bodies between `at` and `until`, in nanoseconds.
     pub computing: Vec<u64>,
 }
 
-/// Returns the copies per pair of spaces, the most bytes first.
+/// Returns the copies per pair of spaces, most bytes first.
 pub(super) fn by_link(trace: &Trace) -> Vec<Transfer> {
     let mut links: BTreeMap<(usize, usize), Transfer> = BTreeMap::new();
     for copy in &trace.copies {
@@ -85,7 +86,7 @@ fn sorted(links: BTreeMap<(usize, usize), Transfer>) -> Vec<Transfer> {
     links
 }
 
-/// Returns the copies per data object, the most bytes first.
+/// Returns the copies per data object, most bytes first.
 pub(super) fn by_data(trace: &Trace) -> Vec<DataTraffic> {
     let mut data: HashMap<u64, BTreeMap<(usize, usize), Transfer>> = HashMap::new();
     for copy in &trace.copies {

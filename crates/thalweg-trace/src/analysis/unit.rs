@@ -1,34 +1,34 @@
-//! The flags of one unit by time: running bodies, an idle thread, and tasks placed on it that wait.
+//! The flags of one unit over time: running bodies, an idle thread, and waiting tasks that are placed on the unit.
 
 use super::prepare::Prepared;
 use super::spans::{Span, union};
 use super::timeline::Activity;
 use crate::StateKind;
 
-/// Flags of a unit: it runs a body on a core, or on a device.
+/// Flag: the unit runs a body on a core or on a device.
 const BODY: u8 = 1;
 const DEVICE_BODY: u8 = 2;
-/// Its thread searches or sleeps.
+/// Flag: the unit's thread searches or sleeps.
 const IDLE: u8 = 4;
-/// A thread leads it.
+/// Flag: a thread leads the unit.
 const LED: u8 = 8;
-/// Tasks placed on it are in its queue, wait for copies, or wait for memory.
+/// Flags: tasks placed on the unit are in its queue, wait for copies, or wait for memory.
 const LAUNCHED: u8 = 16;
 const RESERVED: u8 = 32;
 const PLACED: u8 = 64;
 
-/// The activity of a unit as far as its own flags tell.
+/// What the unit's own flags reveal about its activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nature {
-    /// It is this one.
+    /// The activity is certain.
     Sure(Activity),
-    /// It is [`Activity::Copy`] while copies are under way, and otherwise this one.
+    /// The activity is [`Activity::Copy`] while copies are in progress, and the given one otherwise.
     UnlessCopying(Activity),
-    /// The unit is idle; the tasks of others say why.
+    /// The unit is idle, and only tasks placed elsewhere can tell why.
     Idle,
 }
 
-/// One unit's way through time.
+/// A walk over one unit's events in order of time.
 pub(super) struct UnitWalk<'a> {
     prepared: &'a Prepared<'a>,
     pub(super) unit: usize,
@@ -36,7 +36,7 @@ pub(super) struct UnitWalk<'a> {
 }
 
 impl<'a> UnitWalk<'a> {
-    /// Returns the walks of all units in order.
+    /// Returns the walks of all units, in unit order.
     pub(super) fn of_all(prepared: &'a Prepared<'a>) -> Vec<Self> {
         let walk = |unit| Self { prepared, unit, spans: Vec::new() };
         let mut units: Vec<Self> = (0..prepared.units).map(walk).collect();
@@ -68,7 +68,7 @@ impl<'a> UnitWalk<'a> {
             events.extend(union(of_flag.collect()).iter().flat_map(|(start, end)| [(*start, flag), (*end, flag)]));
         }
         events.extend(self.when_led().iter().flat_map(|(start, end)| [(*start, LED), (*end, LED)]));
-        // Stable, since that is quicker on sequences which are sorted each.
+        // The stable sort is faster here, because the input consists of several sequences that are each sorted.
         events.sort();
         let (mut from, mut flags) = (begin, 0);
         for (at, flag) in events.into_iter().chain([(end, 0)]) {
@@ -81,8 +81,8 @@ impl<'a> UnitWalk<'a> {
         }
     }
 
-    /// Returns when a thread leads the unit, as far as it is known: between its first record and its last one, or while
-    /// the program waits.
+    /// Returns the spans in which a thread is known to lead the unit: between that thread's first and last record,
+    /// or while the program waits.
     fn when_led(&self) -> Vec<Span> {
         let records = self.spans.iter().filter(|(_, flag)| *flag & (BODY | DEVICE_BODY | IDLE) != 0);
         let records = || records.clone().map(|(span, _)| *span);
@@ -93,7 +93,8 @@ impl<'a> UnitWalk<'a> {
             return union(vec![(first, last)]);
         }
         let mut led = [&self.prepared.waits[..], &self.prepared.throttles].concat();
-        // The last wait of a program that was killed is not in the file, but bodies that the thread ran in it are.
+        // If the program was killed, its last wait is missing from the file, but the bodies that the thread ran
+        // during that wait are present.
         let waited = led.iter().map(|(_, end)| *end).max().unwrap_or(0);
         let later = records().map(|(start, _)| start).filter(|start| *start > waited).min();
         led.extend(later.map(|later| (later, last)));

@@ -1,7 +1,8 @@
-//! The verdict: the limit of a run.
+//! The verdict: what limits a run.
 //!
-//! A run that computes most of the time is busy. Otherwise a critical path that takes most of the makespan limits it,
-//! because nothing else could shorten the run. Otherwise the largest share of the units' time does that was lost.
+//! A run that computes most of the time is busy. Otherwise, if the critical path takes most of the makespan, the
+//! path is the limit, because nothing else could shorten the run. Otherwise, the limit is the activity on which the
+//! units lost the most time.
 
 use super::sentences::Sentences;
 use super::shares::Lost;
@@ -9,7 +10,7 @@ use super::{Analysis, Shares};
 use crate::Trace;
 use crate::text::percent;
 
-/// Computing at least this share of the time is busy, in percent.
+/// A run that computes for at least this share of the time counts as busy, in percent.
 const BUSY: f64 = 85.0;
 /// A critical path of at least this share of the makespan limits the run, in percent.
 pub(super) const CRITICAL: f64 = 80.0;
@@ -25,13 +26,13 @@ pub enum Limit {
     Nothing,
     /// The units compute most of the time.
     Busy,
-    /// Tasks come too slowly.
+    /// The program submits tasks too slowly.
     Submission,
-    /// The program waits for tasks and submits none meanwhile, or has submitted all and few are left.
+    /// The program waits for tasks without submitting more, or it has submitted all tasks and only a few remain.
     Waits,
     /// Tasks are small compared with the runtime's work for each.
     Runtime,
-    /// Threads of units do not run, though they have work.
+    /// Unit threads have work but do not get to run on their cores.
     Cores,
     /// Tasks wait for each other.
     Dependence,
@@ -39,12 +40,12 @@ pub enum Limit {
     Copy,
     /// Tasks wait for memory.
     Memory,
-    /// Units idle although tasks are ready.
+    /// Units are idle although tasks are ready.
     Imbalance,
 }
 
 impl Limit {
-    /// Returns the words that begin the verdict, such as `submission-bound`.
+    /// Returns the leading words of the verdict, such as `submission-bound`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing ran",
@@ -61,7 +62,7 @@ impl Limit {
     }
 }
 
-/// The limit of a run, in words.
+/// The limit of a run, with a sentence that explains it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verdict {
     /// The limit.

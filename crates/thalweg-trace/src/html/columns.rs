@@ -1,11 +1,11 @@
-//! Columns of numbers as text: variable-length integers, compressed, then base64.
+//! Encoding of numeric columns as text: variable-length integers, then compression, then base64.
 //!
-//! A block holds several columns, one after the other. A column is a sequence of integers of one to ten bytes: seven
-//! bits per byte, lowest first, the highest bit set in all bytes but the last. Signed numbers are folded (0, −1, 1, −2
-//! become 0, 1, 2, 3), and a column of differences holds each number minus the one before it. A column in which all
-//! integers are equal holds only the first. The report's script reverses this in `assets/data.js`.
+//! A block holds several columns, one after the other. A column is a sequence of integers of one to ten bytes:
+//! seven bits per byte, lowest first, the highest bit set in all bytes but the last. Signed numbers are folded (0,
+//! −1, 1, −2 become 0, 1, 2, 3), and a difference column stores each number minus its predecessor. A column whose
+//! integers are all equal stores only the first. The report's script reverses this in `assets/data.js`.
 //!
-//! Nothing here knows what the numbers mean.
+//! This module does not know what the numbers mean.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -32,7 +32,7 @@ impl Columns {
         self.append(name, "signed", values.into_iter().map(fold));
     }
 
-    /// Appends a column of numbers that each are close to the one before.
+    /// Appends a column of numbers in which each number is close to its predecessor.
     pub(super) fn deltas(&mut self, name: &str, values: impl IntoIterator<Item = u64>) {
         let mut last = 0;
         let difference = |value: u64| fold(value.wrapping_sub(std::mem::replace(&mut last, value)) as i64);
@@ -58,9 +58,9 @@ impl Columns {
         self.directory.push(json!([name, kind, count, self.bytes.len() - begin]));
     }
 
-    /// Returns the directory, with name, kind, count and bytes of each column in order, and the block as text.
+    /// Returns the directory (name, kind, count and size in bytes of each column, in order) and the block as text.
     pub(super) fn finish(self) -> std::io::Result<(Value, String)> {
-        // The lowest level: higher ones save a tenth of the size and take several times as long.
+        // The fastest level. Higher levels save a tenth of the size but take several times as long.
         let mut encoder = ZlibEncoder::new(Vec::with_capacity(self.bytes.len() / 2), Compression::fast());
         encoder.write_all(&self.bytes)?;
         let text = BASE64_STANDARD.encode(encoder.finish()?);
@@ -68,7 +68,7 @@ impl Columns {
     }
 }
 
-/// Maps numbers near zero to small unsigned numbers.
+/// Maps signed numbers near zero to small unsigned numbers.
 fn fold(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }

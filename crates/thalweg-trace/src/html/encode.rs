@@ -2,8 +2,8 @@
 //!
 //! Dependences and accesses have a separate block because nothing needs them before a task is selected.
 //!
-//! Times are chained: each is stored as its distance from a time that is usually shortly before it. `assets/data.js`
-//! undoes exactly what this module does; a change here is a change there.
+//! Times are chained: each is stored as its distance from a time that is usually shortly before it.
+//! `assets/data.js` reverses exactly what this module does, so the two files must change together.
 
 use super::columns::Columns;
 use super::rows::Row;
@@ -12,24 +12,24 @@ use crate::{Outcome, Task, Trace};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// An optional number: zero if there is none.
+/// Encodes an optional number: 0 for `None`, otherwise the number plus one.
 fn option(number: Option<usize>) -> u64 {
     number.map_or(0, |number| number as u64 + 1)
 }
 
-/// How much later `time` is than `reference`; both are below 2⁶³.
+/// Returns how much later `time` is than `reference`. Both must be below 2⁶³.
 fn after(reference: u64, time: u64) -> i64 {
     time.wrapping_sub(reference) as i64
 }
 
-/// An optional time after a reference: zero if there is none, otherwise the folded distance plus one.
+/// Encodes an optional time relative to a reference: 0 for `None`, otherwise the folded distance plus one.
 fn option_after(reference: u64, time: Option<u64>) -> u64 {
     let Some(time) = time else { return 0 };
     let distance = after(reference, time);
     ((distance << 1 ^ distance >> 63) as u64).saturating_add(1)
 }
 
-/// The columns of tasks. `ready` has their times of [`Trace::ready`].
+/// Appends the task columns. `ready` is the result of [`Trace::ready`].
 pub(super) fn tasks(columns: &mut Columns, trace: &Trace, ready: &[u64]) {
     let tasks = &trace.tasks;
     let each = |f: fn(&Task) -> u64| tasks.iter().map(f);
@@ -51,14 +51,15 @@ pub(super) fn tasks(columns: &mut Columns, trace: &Trace, ready: &[u64]) {
     );
     columns.plain("parent", each(|task| option(task.parent)));
     columns.plain("device", each(|task| option(task.device)));
-    // Not run, done, failed, detached.
+    // 0: not run, 1: done, 2: failed, 3: detached.
     columns.plain("outcome", each(|task| task.outcome.map_or(0, |outcome: Outcome| outcome as u64 + 1)));
 }
 
-/// Why a task of a path started when it did; the place in this list is what a column holds.
+/// The reasons why a task on a path started when it did. Columns store the index into this list.
 const REASONS: [&str; 6] = ["dependence", "submission", "unit", "copy", "memory", "not run"];
 
-/// The columns of a path under a prefix: its tasks, why each started, and since when that was so.
+/// Appends the columns of a path, with names that begin with `prefix`: its tasks, the reason why each started, and
+/// the time of that reason.
 pub(super) fn path(columns: &mut Columns, prefix: &str, steps: &[CriticalStep]) {
     let reason = |step: &CriticalStep| REASONS.iter().position(|name| *name == step.reason.name());
     columns.deltas(&format!("{prefix}.task"), steps.iter().map(|step| step.task as u64));
@@ -66,7 +67,7 @@ pub(super) fn path(columns: &mut Columns, prefix: &str, steps: &[CriticalStep]) 
     columns.deltas(&format!("{prefix}.since"), steps.iter().map(|step| step.since));
 }
 
-/// The numbers of data objects in order, and the place of each in that order.
+/// Returns the sorted IDs of data objects, and the index of each ID in that order.
 pub(super) fn data(trace: &Trace) -> (Vec<u64>, HashMap<u64, usize>) {
     let mut numbers: Vec<u64> = trace.data.keys().copied().collect();
     numbers.sort_unstable();
@@ -74,15 +75,16 @@ pub(super) fn data(trace: &Trace) -> (Vec<u64>, HashMap<u64, usize>) {
     (numbers, places)
 }
 
-/// The columns of rows under a prefix: how many items each has, their positions in the table, and their lanes.
+/// Appends the columns of rows, with names that begin with `prefix`: the number of items in each row, their
+/// positions in the table, and their lanes.
 pub(super) fn rows(columns: &mut Columns, prefix: &str, rows: &[Row]) {
     columns.plain(&format!("{prefix}.rows"), rows.iter().map(|row| row.items.len() as u64));
     columns.deltas(&format!("{prefix}.items"), rows.iter().flat_map(|row| &row.items).map(|item| *item as u64));
     columns.plain(&format!("{prefix}.lanes"), rows.iter().flat_map(|row| &row.lanes).copied());
 }
 
-/// The columns of copies, states, memory and notes, in the order of their tables. `data` has the place of each data
-/// object in the column of their numbers.
+/// Appends the columns of copies, states, memory and notes, in the order of their tables. `data` maps the ID of a
+/// data object to its index in the ID column.
 pub(super) fn others(columns: &mut Columns, trace: &Trace, data: &HashMap<u64, usize>) {
     let copies = &trace.copies;
     columns.deltas("copy.end", copies.iter().map(|copy| copy.end));
@@ -106,8 +108,8 @@ pub(super) fn others(columns: &mut Columns, trace: &Trace, data: &HashMap<u64, u
     columns.plain("note.kind", trace.notes.iter().map(|note| note.kind as u64));
 }
 
-/// The columns of dependences, grouped by successor: how many each task has, how far back the predecessors are, and
-/// twice the data object, plus one if the dependence carries a value.
+/// Appends the dependence columns, grouped by successor: the number of dependences of each task, how far back the
+/// predecessors are, and twice the index of the data object, plus one if the dependence carries a value.
 pub(super) fn dependences(columns: &mut Columns, trace: &Trace, data: &HashMap<u64, usize>) {
     let mut edges = Cow::Borrowed(&trace.dependences);
     if !edges.is_sorted_by_key(|edge| edge.to) {
@@ -123,8 +125,8 @@ pub(super) fn dependences(columns: &mut Columns, trace: &Trace, data: &HashMap<u
     columns.plain("edge.data", edges.iter().map(|edge| object(edge) * 2 + u64::from(edge.carries_value)));
 }
 
-/// The columns of accesses, grouped by task: how many each task has, then region and mode of each. The columns of
-/// regions hold the places of their data objects.
+/// Appends the access columns, grouped by task: the number of accesses of each task, then the region and mode of
+/// each access. The region columns hold the indices of their data objects.
 pub(super) fn accesses(columns: &mut Columns, trace: &Trace, data: &HashMap<u64, usize>) {
     let mut accesses = Cow::Borrowed(&trace.accesses);
     if !accesses.is_sorted_by_key(|access| access.task) {

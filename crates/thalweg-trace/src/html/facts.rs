@@ -8,20 +8,20 @@ use crate::analysis::{Activity, Analysis, DataTraffic, InstanceUse, NameUse, Sha
 use crate::{Site, Trace};
 use serde_json::{Value, json};
 
-/// Classes of time in the picture of the use of all units.
+/// The number of time intervals in the chart of unit utilization.
 const BINS: usize = 720;
 
-/// The most data objects that are listed with their copies.
+/// Maximum number of data objects listed with their copies.
 const OBJECTS: usize = 10;
 
-/// The names of data objects, by number; only of those that have other names than `data N`.
+/// Returns the names of data objects by ID, leaving out default names of the form `data N`.
 pub(super) fn data_names(trace: &Trace) -> Value {
     let mut names: Vec<_> = trace.data.iter().filter(|(number, data)| data.name != format!("data {number}")).collect();
     names.sort_unstable_by_key(|(number, _)| **number);
     names.iter().map(|(number, data)| json!([number, data.name])).collect()
 }
 
-/// The figures of a run.
+/// Returns the figures of a run.
 pub(super) fn of(trace: &Trace, analysis: &Analysis) -> Value {
     let mut facts: Vec<_> = trace.facts.iter().collect();
     facts.sort();
@@ -75,8 +75,8 @@ fn traffic(of: &DataTraffic) -> Value {
     json!({ "data": of.data, "copies": of.copies, "bytes": of.bytes, "returns": of.returns })
 }
 
-/// Decisions by iteration space, then instance, each in order of time: when, state, pivot, duration, and how long each
-/// unit computed.
+/// Returns the decisions by iteration space and then by instance, in order of time. Each consists of its time,
+/// state, pivot, duration, and the computing time of each unit.
 fn decisions(all: &[InstanceUse]) -> Value {
     let mut spaces: Vec<(&str, Vec<Value>)> = Vec::new();
     for of in all {
@@ -89,17 +89,17 @@ fn decisions(all: &[InstanceUse]) -> Value {
     spaces.into_iter().map(|(space, entries)| json!({ "space": space, "entries": entries })).collect()
 }
 
-/// The owners of rows, in the order of the rows.
+/// Returns the owners of rows, in row order.
 pub(super) fn heads(rows: &[Row]) -> Value {
     rows.iter().map(|row| row.head.clone()).collect()
 }
 
-/// The use of all units over time: for each activity, its share of each class of time in thousandths.
+/// Utilization of all units over time: for each activity, its share of each time interval, in thousandths.
 pub(super) struct Use {
     begin: u64,
     span: u64,
     units: u64,
-    /// Nanoseconds, by activity.
+    /// Per interval, the nanoseconds spent on each activity.
     bins: Vec<[u64; BINS]>,
 }
 
@@ -109,7 +109,7 @@ impl Use {
         Self { begin: analysis.begin, span, units, bins: vec![[0; BINS]; Activity::ALL.len()] }
     }
 
-    /// The beginning of a class.
+    /// Returns the time at which an interval begins.
     fn edge(&self, bin: usize) -> u64 {
         self.begin + (u128::from(self.span) * bin as u128 / BINS as u128) as u64
     }
@@ -119,7 +119,7 @@ impl Use {
         let Some(activity) = Activity::ALL.iter().position(|activity| *activity == stretch.activity) else { return };
         let elapsed = u128::from(stretch.start.saturating_sub(self.begin));
         let mut bin = (elapsed * BINS as u128 / u128::from(self.span.max(1))) as usize;
-        // Rounding may have led one class too far.
+        // Rounding may have overshot by one interval, so start one interval earlier.
         bin = bin.min(BINS - 1).saturating_sub(1);
         while bin < BINS && self.edge(bin) < stretch.end {
             let (from, to) = (self.edge(bin).max(stretch.start), self.edge(bin + 1).min(stretch.end));

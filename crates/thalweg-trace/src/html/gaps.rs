@@ -1,4 +1,4 @@
-//! The gaps between bodies of each unit with their causes, as far as they are long enough to be seen.
+//! The gaps between each unit's bodies, with their causes, limited to gaps that are long enough to be visible.
 //!
 //! A run of a million tasks has millions of gaps, most of them shorter than a pixel at any useful scale. Gaps below a
 //! threshold are left out, and the threshold rises until at most 200 000 gaps remain.
@@ -6,12 +6,12 @@
 use super::columns::Columns;
 use crate::analysis::{Activity, Analysis, Stretch};
 
-/// The most gaps that are kept.
+/// Maximum number of gaps to keep.
 const LIMIT: usize = 200_000;
-/// At first, gaps shorter than this part of the run are left out.
+/// Divisor for the initial threshold: gaps shorter than the run divided by this are left out.
 const FINEST: u64 = 100_000;
 
-/// A gap: unit, beginning, end, and the place of its activity in [`Activity::ALL`].
+/// A gap: unit, start, end, and the index of its activity in [`Activity::ALL`].
 type Gap = (usize, u64, u64, u64);
 
 /// Collects gaps.
@@ -26,7 +26,7 @@ impl Gaps {
         Self { shortest: analysis.makespan() / FINEST, units: analysis.units.len(), kept: Vec::new() }
     }
 
-    /// Adds a stretch of a unit's time; stretches of a unit come in order of time, unit by unit.
+    /// Adds a stretch of a unit's time. Stretches must be added unit by unit, in order of time within a unit.
     pub(super) fn add(&mut self, stretch: &Stretch) {
         let Stretch { unit, start, end, activity, .. } = *stretch;
         let length = end.saturating_sub(start);
@@ -35,7 +35,7 @@ impl Gaps {
             return;
         }
         match self.kept.last_mut() {
-            // Stretches that differ only in the program's activity are one gap.
+            // Adjacent stretches that differ only in the program's state count as one gap.
             Some((last, _, until, same)) if (*last, *until, *same) == (unit, start, activity as u64) => *until = end,
             _ => self.kept.push((unit, start, end, activity as u64)),
         }
@@ -46,7 +46,7 @@ impl Gaps {
         }
     }
 
-    /// Appends the columns: how many gaps each unit has, then beginning, duration and activity of each.
+    /// Appends the columns: the number of gaps of each unit, then the start, duration and activity of each gap.
     pub(super) fn encode(&self, columns: &mut Columns) {
         let mut counts = vec![0_u64; self.units];
         for (unit, ..) in &self.kept {

@@ -1,11 +1,13 @@
-//! The report: one HTML file with a timeline, figures and the verdict, which needs no network and no other file.
+//! The report: a self-contained HTML file with a timeline, figures and the verdict. It needs neither a network nor
+//! any other file.
 //!
-//! The file holds the page (`assets/page.html`), its style and scripts, the small figures as JSON, and the trace's
-//! tables as compressed columns. The browser unpacks the columns and draws. Shares, figures by name, copies, paths
-//! and verdict come from the [analysis](crate::analysis), so report and summary agree.
+//! The file contains the page (`assets/page.html`), its style sheets and scripts, summary figures as JSON, and the
+//! trace's tables as compressed columns. The browser unpacks the columns and draws. Shares, figures by name,
+//! copies, paths and verdict come from the [analysis](crate::analysis), so the report agrees with the summary.
 //!
-//! Names in a trace are untrusted. They are embedded as JSON without any `<`, escaped where the page shows them before
-//! its script runs, and the script never assigns HTML. The page's own policy forbids it to load anything.
+//! Names in a trace are untrusted. They are embedded as JSON without any `<` and escaped wherever the page shows
+//! them before its script runs; the script never assigns HTML. The page's content security policy forbids loading
+//! anything.
 
 mod columns;
 mod encode;
@@ -31,7 +33,7 @@ const STYLE: &str = concat!(
     include_str!("assets/tables.css"),
     include_str!("assets/print.css"),
 );
-/// The scripts, in the order of their dependences on each other.
+/// The scripts, ordered so that each comes after the scripts it depends on.
 const SCRIPTS: [&str; 21] = [
     include_str!("assets/format.js"),
     include_str!("assets/data.js"),
@@ -59,7 +61,7 @@ const SCRIPTS: [&str; 21] = [
 /// Writes the report of a run.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write(trace: &Trace, path: &Path) -> io::Result<()> {
     let report = || {
         let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
@@ -75,7 +77,7 @@ pub fn write(trace: &Trace, path: &Path) -> io::Result<()> {
 /// Writes the report of a run to a stream.
 ///
 /// # Errors
-/// If the stream fails.
+/// Returns an error if writing to the stream fails.
 pub fn write_to(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let (analysis, [head, columns, dependences]) = embed(trace)?;
     let script = SCRIPTS.concat();
@@ -102,7 +104,7 @@ pub fn write_to(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The figures as JSON that is safe in a script element, and the two blocks of columns.
+/// Returns the figures as JSON that is safe inside a script element, and the two blocks of columns.
 fn embed(trace: &Trace) -> io::Result<(Analysis, [String; 3])> {
     let (numbers, places) = encode::data(trace);
     let dependences = || {
@@ -120,7 +122,7 @@ fn embed(trace: &Trace) -> io::Result<(Analysis, [String; 3])> {
         let block = embed_timeline(columns, trace, &analysis, &places, &mut head)?;
         let (directory, dependences) = dependences.join().expect("encoding does not panic")?;
         head["dependences"] = directory;
-        // In JSON, the character occurs only within strings. Without it, no string can end the script element.
+        // In JSON, `<` occurs only within strings. Once it is escaped, no string can close the script element.
         let head = serde_json::to_string(&head)?.replace('<', "\\u003c");
         Ok((analysis, [head, block, dependences]))
     })
@@ -156,14 +158,14 @@ fn embed_timeline(
     Ok(block)
 }
 
-/// The page's title: the program's name without its folder.
+/// Returns the page title, which is the program's name without its folder.
 fn title(trace: &Trace) -> String {
     let program = trace.facts.get("program").map_or("", |program| program.as_str());
     let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
     if name.is_empty() { "A run".to_owned() } else { name.to_owned() }
 }
 
-/// Text as HTML.
+/// Escapes text for HTML.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,31 +1,31 @@
 //! The rows of the timeline: one per unit, copy link, and thread that leads no unit, with the items drawn in each.
 //!
-//! A row has lanes. An item is in the first lane that is free when it begins, so items that overlap, such as nested
-//! bodies, kernels on several devices and copies that share a link, are drawn below each other.
+//! A row has lanes. Each item goes into the first lane that is free when it begins, so overlapping items (nested
+//! bodies, kernels on several devices, copies that share a link) are drawn below each other.
 //!
-//! Rows exist for all units of the machine, used or not, and for other owners only if they own an item.
+//! Every unit of the machine has a row, even if it was not used; any other owner has a row only if it owns an item.
 
 use crate::{Trace, Unit};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The most lanes of a row; items that would need more share the last one.
+/// Maximum number of lanes per row. Items that would need more lanes share the last lane.
 const LANES: usize = 24;
 
-/// A row.
+/// A timeline row.
 pub(super) struct Row {
     /// The row's owner, in the form that the report's script reads.
     pub(super) head: Value,
-    /// Positions of its items in the trace's table, by their beginnings.
+    /// The row's items as positions in the trace's table, sorted by start.
     pub(super) items: Vec<usize>,
     /// The lane of each item.
     pub(super) lanes: Vec<u64>,
 }
 
 impl Row {
-    /// A row of items, each with beginning, end and position in its table.
+    /// Creates a row from items, each given as its start, end and position in its table.
     fn new(head: Value, mut items: Vec<(u64, u64, usize)>) -> Self {
-        // Of items that begin together, the longest is the outer one.
+        // If several items begin at the same time, the longest encloses the others.
         items.sort_unstable_by_key(|(begin, end, at)| (*begin, u64::MAX - end, *at));
         let mut ends: Vec<u64> = Vec::new();
         let lane_of = |(begin, end, _): &(u64, u64, usize)| {
@@ -42,7 +42,8 @@ impl Row {
     }
 }
 
-/// The rows of bodies: each unit of the machine, then units and bodies that the machine does not list.
+/// Returns the rows of bodies: first the machine's units, then units that the trace does not list and bodies
+/// without a unit.
 pub(super) fn of_tasks(trace: &Trace) -> Vec<Row> {
     let mut items: BTreeMap<usize, Vec<(u64, u64, usize)>> =
         (0..trace.units.len()).map(|unit| (unit, Vec::new())).collect();
@@ -60,7 +61,7 @@ pub(super) fn of_tasks(trace: &Trace) -> Vec<Row> {
     items.into_iter().map(row).collect()
 }
 
-/// The rows of copies: one per pair of spaces. An item begins when the link takes it.
+/// Returns the rows of copies, one per pair of spaces. An item begins when the copy gets its link.
 pub(super) fn of_copies(trace: &Trace) -> Vec<Row> {
     let mut items: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (at, copy) in trace.copies.iter().enumerate() {
@@ -70,7 +71,7 @@ pub(super) fn of_copies(trace: &Trace) -> Vec<Row> {
     items.into_iter().map(|((from, to), items)| Row::new(json!({ "from": from, "to": to }), items)).collect()
 }
 
-/// The rows of states: one per unit with states, and one per thread with states that leads no unit.
+/// Returns the rows of states: one for each unit, and one for each thread that leads no unit, if it has states.
 pub(super) fn of_states(trace: &Trace) -> Vec<Row> {
     let mut items: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (at, state) in trace.states.iter().enumerate() {

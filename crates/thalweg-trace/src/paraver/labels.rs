@@ -1,18 +1,18 @@
-//! The numbers of states and events, and the `.pcf` file that gives them names and colours.
+//! Numeric codes of states and events, and the `.pcf` file that gives them names and colours.
 //!
-//! Event types whose values are kinds of things have a label for each value; types whose values are amounts have
-//! none. Everything that the `.prv` file contains is declared here.
+//! If the values of an event type are categories, each value has a label; if they are amounts, none has. Everything
+//! that the `.prv` file contains is declared here.
 
 use crate::tables::Trace;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// The state of a thread that runs a body. 0 is a thread between bodies, without a record.
+/// The state of a thread that runs a body. State 0, which needs no record, means that the thread is between bodies.
 pub(super) const RUNNING: u32 = 1;
 /// The first of four states between bodies, in the order of [`StateKind`](crate::StateKind).
 pub(super) const BETWEEN: u32 = 2;
 
-/// States with their names and colours, which colour-blind people can tell apart.
+/// State names with their colours, chosen so that colour-blind readers can tell them apart.
 const STATES: [(&str, [u8; 3]); 6] = [
     ("Between bodies", [230, 230, 230]),
     ("Running", [0, 114, 178]),
@@ -22,7 +22,7 @@ const STATES: [(&str, [u8; 3]); 6] = [
     ("Waiting", [204, 121, 167]),
 ];
 
-/// The types of events, as numbers that no other tool of BSC uses.
+/// Event types, whose codes no other BSC tool uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Type {
@@ -44,17 +44,17 @@ pub(super) enum Type {
     Incomplete = 92_000_041,
 }
 
-/// The value of [`Type::Copy`] for a copy that a task needs; that of an eviction is one more.
+/// The value of [`Type::Copy`] for a copy that a task needs. An eviction has the next value.
 pub(super) const NEEDED: u64 = 1;
 
-/// The numbers of work distributions, from 1 on.
+/// Returns the work distributions with their numbers, counting from 1.
 pub(super) fn distributions(trace: &Trace) -> BTreeMap<&str, u64> {
     let mut numbers: BTreeMap<&str, u64> = trace.decisions.iter().map(|one| (one.space.as_str(), 0)).collect();
     numbers.values_mut().zip(1..).for_each(|(number, at)| *number = at);
     numbers
 }
 
-/// A label that fits into a line: control characters become spaces, and nothing becomes `(no name)`.
+/// Returns a label that fits on one line: control characters become spaces, and an empty label becomes `(no name)`.
 pub(super) fn clean(label: &str) -> String {
     let label: String = label.chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
     let label = label.trim();
@@ -114,7 +114,7 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     kinds(out, Type::Incomplete, "Incomplete trace", problem)
 }
 
-/// Writes a type of events with the labels of its values, if these are kinds.
+/// Writes an event type together with the labels of its values, if there are any.
 fn kinds(
     out: &mut impl Write,
     kind: Type,

@@ -1,4 +1,4 @@
-//! Export to Paraver, the trace browser of BSC: three files with one name.
+//! Export to Paraver, BSC's trace browser, as three files that share one name.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -6,11 +6,11 @@
 //! | `.pcf` | names and colours of states and events |
 //! | `.row` | names of processors, threads and tasks |
 //!
-//! Bodies are states and events of the thread of their unit or device, copies are communications between spaces, and
-//! counters are events of the runtime's thread and of the spaces' threads. Times are nanoseconds since the runtime
-//! was built.
+//! A body becomes a state and events on the thread of its unit or device. Copies become communications between
+//! spaces, and counters become events on the threads of the runtime and of the spaces. Times are nanoseconds since
+//! the runtime was built.
 //!
-//! Dependences are not exported: Paraver has no records for them.
+//! Dependences are not exported, because Paraver has no records for them.
 
 mod labels;
 mod model;
@@ -27,11 +27,11 @@ use std::path::{Path, PathBuf};
 /// Writes a trace to `prefix.prv`, `prefix.pcf` and `prefix.row`. A prefix may end with `.prv`.
 ///
 /// # Errors
-/// If a file cannot be written; the error names it.
+/// Returns an error if a file cannot be written; the error names it.
 pub fn write(trace: &Trace, prefix: &Path) -> io::Result<()> {
     let prefix =
         if prefix.extension().is_some_and(|end| end == "prv") { prefix.with_extension("") } else { prefix.into() };
-    // Copies are communications, not bars.
+    // Copies are exported as communications, so their rows have no bars.
     let mut rows = rows(trace);
     rows.retain(|row| !matches!(row.owner, Owner::Link { .. }));
     let model = Model::new(trace, &rows);
@@ -61,7 +61,8 @@ fn write_file(
     try_write().map_err(|problem| io::Error::new(problem.kind(), format!("cannot write {}: {problem}", path.display())))
 }
 
-/// When the run began, as `dd/mm/yyyy at hh:mm` in UTC; the beginning of 1970 if that is not known.
+/// Formats the time when the run began as `dd/mm/yyyy at hh:mm` in UTC; the beginning of 1970 if the time is
+/// unknown.
 fn date(trace: &Trace) -> String {
     let ns: u64 = trace.facts.get("started").and_then(|started| started.parse().ok()).unwrap_or(0);
     let minutes = ns / 60_000_000_000;
@@ -70,7 +71,7 @@ fn date(trace: &Trace) -> String {
     format!("{day:02}/{month:02}/{year:04} at {:02}:{:02}", minute / 60, minute % 60)
 }
 
-/// Year, month and day of the day that begins `days` days after 1970 did.
+/// Converts a number of days since 1970-01-01 to year, month and day.
 fn civil(mut days: u64) -> (u64, u64, u64) {
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;

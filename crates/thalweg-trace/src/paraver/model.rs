@@ -1,7 +1,7 @@
-//! The objects of a Paraver trace: processors, and threads in tasks of one application.
+//! The objects of a Paraver trace: processors, and the threads of one application's tasks.
 //!
-//! In Paraver's words, a *task* is a process and has *threads*; tasks of Thalweg are events of threads instead. The
-//! application has up to four tasks:
+//! In Paraver's terms, a *task* is a process that has *threads*. Thalweg's tasks are not Paraver tasks but events
+//! on such threads. The application has up to four tasks:
 //!
 //! | task | threads | processor |
 //! | --- | --- | --- |
@@ -10,7 +10,7 @@
 //! | spaces | each space, the ends of copies | 0 |
 //! | runtime | one, for counters, notes and decisions | 0 |
 //!
-//! A task without threads is left out. All objects are numbered from 1 on.
+//! Tasks without threads are left out. All objects are numbered from 1.
 
 use super::labels::clean;
 use crate::rows::{Owner, Row, process_name, space_name};
@@ -18,10 +18,10 @@ use crate::tables::Trace;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
-/// The only node of the machine.
+/// The machine's only node.
 const NODE: usize = 1;
 
-/// A thread as records name it: processor, application, task, thread.
+/// A thread as identified in records: processor, application, task, thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Object {
     cpu: usize,
@@ -35,27 +35,27 @@ impl Display for Object {
     }
 }
 
-/// A task of Paraver.
+/// A Paraver task.
 struct Process {
     name: &'static str,
     threads: Vec<String>,
 }
 
-/// All objects.
+/// All objects of the trace.
 pub(super) struct Model {
     processes: Vec<Process>,
     cpus: Vec<String>,
     application: String,
-    /// The threads of rows, in the order of rows.
+    /// The thread of each row, in row order.
     pub(super) rows: Vec<Object>,
-    /// The threads of spaces.
+    /// The thread of each space.
     pub(super) spaces: Vec<Object>,
-    /// The thread of counters, notes and decisions.
+    /// The thread that carries counters, notes and decisions.
     pub(super) runtime: Object,
 }
 
 impl Model {
-    /// Makes the objects for rows that are in the order of their owners.
+    /// Creates the objects for `rows`, which must be sorted by owner.
     pub(super) fn new(trace: &Trace, rows: &[Row]) -> Self {
         let mut model = Self {
             processes: Vec::new(),
@@ -87,7 +87,7 @@ impl Model {
         }
         model.runtime = model.add_thread("runtime", "runtime".to_owned(), 0);
         if model.cpus.is_empty() {
-            // A node without processors is not allowed.
+            // Paraver does not allow a node without processors.
             model.add_cpu("no unit");
         }
         model

@@ -1,11 +1,11 @@
-//! The records of a `.prv` file, in the order of time.
+//! The records of a `.prv` file, in order of time.
 //!
-//! States of a thread do not overlap: of nested slices, the innermost one is the thread's state. Events at the edges
-//! of bodies give the task's name, source and number. At the end of a body they return to those of the body around it,
-//! or to zero. Copies are communications from the thread of one space to that of another: the order is the logical
-//! send, and getting the link is the physical one.
+//! A thread's states do not overlap: if slices nest, the innermost slice determines the state. Events at the start
+//! of a body give the task's name, source location and number. At the end of the body, they revert to the values of
+//! the enclosing body, or to zero. Copies are communications from the thread of one space to that of another.
+//! Ordering a copy is the logical send, and getting the link is the physical send.
 //!
-//! Records with the same time are written states first, then events, then communications.
+//! Among records with the same time, states come first, then events, then communications.
 
 use super::labels::{BETWEEN, NEEDED, RUNNING, Type, distributions};
 use super::model::{Model, Object};
@@ -15,7 +15,7 @@ use crate::tables::{Outcome, Trace};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// A part of a row in one state.
+/// A segment of a row that is in one state.
 struct Segment {
     start: u64,
     end: u64,
@@ -37,7 +37,7 @@ enum Event {
         kind: Type,
         value: u64,
     },
-    /// A copy has the link.
+    /// A copy gets its link.
     Copy(u32),
     Note(u32),
     Decision(u32),
@@ -51,7 +51,7 @@ pub(super) struct Records<'a> {
     model: &'a Model,
     states: Vec<Segment>,
     events: Vec<(u64, Event)>,
-    /// Positions of copies in the order of their starts.
+    /// Positions of the copies in the trace's table, sorted by start.
     copies: Vec<usize>,
     /// The numbers of work distributions.
     distributions: BTreeMap<&'a str, u64>,
@@ -82,13 +82,13 @@ impl<'a> Records<'a> {
         let mut copies: Vec<usize> = (0..trace.copies.len()).collect();
         copies.sort_by_key(|copy| trace.copies[*copy].start);
         states.sort_by_key(|segment| segment.start);
-        // Stable: events of a row keep their order.
+        // The sort must be stable so that the events of a row keep their order.
         events.sort_by_key(|(time, _)| *time);
         let (distributions, open) = (distributions(trace), vec![Vec::new(); rows.len()]);
         Self { trace, model, states, events, copies, distributions, open }
     }
 
-    /// The time of the last record, or the end of the run if that is later.
+    /// Returns the time of the last record, or the end of the run if that is later.
     pub(super) fn end(&self) -> u64 {
         let states = self.states.iter().map(|segment| segment.end);
         let copies = self.trace.copies.iter().map(|copy| copy.end.max(copy.start));
@@ -176,12 +176,12 @@ impl<'a> Records<'a> {
     }
 }
 
-/// When a copy gets its link.
+/// Returns when a copy gets its link.
 fn sent(copy: &crate::tables::Copy) -> u64 {
     copy.start.saturating_add(copy.waited).min(copy.end.max(copy.start))
 }
 
-/// Adds the states and the edges of a row.
+/// Adds a row's states and the events at the edges of its slices.
 fn add_row(trace: &Trace, number: u32, row: &Row, states: &mut Vec<Segment>, events: &mut Vec<(u64, Event)>) {
     let state_of = |slice: usize| match row.slices[slice].entry {
         Entry::State(state) => BETWEEN + trace.states[state].kind as u32,
@@ -215,7 +215,7 @@ fn write_pairs(out: &mut impl Write, object: Object, time: u64, pairs: &[(Type, 
     writeln!(out)
 }
 
-/// The value as Paraver reads it: it has a sign.
+/// Converts a value to the signed integer that Paraver reads.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,13 +1,13 @@
-//! The dependences that are drawn as arrows.
+//! Selection of the dependences that are drawn as arrows.
 //!
 //! An arrow begins at the slice of a predecessor and ends at the slice of its successor. The viewer gives the arrow
-//! to the slice that begins first, so a dependence gets an arrow only if its predecessor began first. Arrows do not
-//! share numbers: with a common number, the viewer would draw a chain through all successors.
+//! to the slice that begins first, so a dependence gets an arrow only if its predecessor began first. Every arrow
+//! has its own ID, because the viewer would draw arrows with a common ID as one chain through all successors.
 
 use super::Arrows;
 use crate::tables::{Dependence, Trace};
 
-/// The chosen dependences, by both of their ends.
+/// The chosen dependences, indexed by predecessor and by successor.
 pub(super) struct Chosen {
     /// Predecessor and successor of each arrow.
     ends: Vec<(u32, u32)>,
@@ -18,7 +18,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Chooses the dependences between tasks that both ran.
+    /// Chooses among the dependences whose predecessor and successor both ran.
     pub(super) fn new(trace: &Trace, arrows: Arrows) -> Self {
         let tasks = trace.tasks.len();
         let ran = |task: usize| trace.tasks[task].start.is_some() && trace.tasks[task].end.is_some();
@@ -38,12 +38,12 @@ impl Chosen {
         Self { ends, out_of, into, begun: vec![false; tasks] }
     }
 
-    /// The number of chosen dependences.
+    /// Returns the number of chosen dependences.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The slice of a task begins: the arrows that begin with it and those that end with it.
+    /// Marks a task's slice as begun. Returns the arrows that start at the slice, and the arrows that end at it.
     pub(super) fn begin(&mut self, task: usize) -> (Vec<u32>, Vec<u32>) {
         self.begun[task] = true;
         let ends_later = |arrow: &u32| !self.begun[self.ends[*arrow as usize].1 as usize];
@@ -57,7 +57,7 @@ impl Chosen {
     }
 }
 
-/// Numbers `0..n`, by a task that each of them has.
+/// The numbers `0..n`, grouped by a key (a task).
 struct ByTask {
     /// The numbers of key `k` are `members[first[k]..first[k + 1]]`.
     first: Vec<u32>,

@@ -1,17 +1,17 @@
-//! Messages of Perfetto's protobuf schema, with the fields that this crate writes.
+//! Messages of Perfetto's protobuf schema, restricted to the fields that this crate writes.
 //!
-//! Names and numbers of fields are those of Perfetto's public schema (`protos/perfetto/trace`); fields that a message
-//! has there and not here are skipped by a decoder. Alternatives (`oneof`) are separate optional fields here, which
-//! is the same on the wire; at most one of them is set.
+//! Field names and numbers match Perfetto's public schema (`protos/perfetto/trace`). When decoding, fields that are
+//! not declared here are skipped. A `oneof` is declared as separate optional fields, of which at most one is set;
+//! the wire format is the same.
 //!
-//! The messages are public for programs and tests that read a file back. They contain no logic.
+//! The messages are public so that programs and tests can read a file back. They contain no logic.
 
 use prost::Message;
 
-/// A whole file.
+/// A complete trace file.
 #[derive(Clone, PartialEq, Message)]
 pub struct Packets {
-    /// The packets, in the order of the file.
+    /// The packets, in file order.
     #[prost(message, repeated, tag = "1")]
     pub packet: Vec<TracePacket>,
 }
@@ -20,7 +20,7 @@ impl Packets {
     /// Decodes a file.
     ///
     /// # Errors
-    /// If the bytes are no protobuf of this schema.
+    /// Returns an error if the bytes are not a valid protobuf message of this schema.
     pub fn from_bytes(bytes: &[u8]) -> std::io::Result<Self> {
         Self::decode(bytes).map_err(std::io::Error::other)
     }
@@ -31,10 +31,10 @@ impl Packets {
     }
 }
 
-/// An entry of the file.
+/// A packet: one entry of the file.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
-    /// Nanoseconds.
+    /// The packet's time, in nanoseconds.
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
     /// The sequence that defaults and interned names belong to.
@@ -43,32 +43,32 @@ pub struct TracePacket {
     /// An event on a track.
     #[prost(message, optional, tag = "11")]
     pub track_event: Option<TrackEvent>,
-    /// Names that this and later packets of the sequence refer to.
+    /// Interned names that this packet and later packets of the sequence refer to.
     #[prost(message, optional, tag = "12")]
     pub interned_data: Option<InternedData>,
-    /// [`STATE_CLEARED`] and [`NEEDS_STATE`].
+    /// Bit mask of [`STATE_CLEARED`] and [`NEEDS_STATE`].
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
     /// Defaults for later packets of the sequence.
     #[prost(message, optional, tag = "59")]
     pub trace_packet_defaults: Option<TracePacketDefaults>,
-    /// A new track.
+    /// The description of a new track.
     #[prost(message, optional, tag = "60")]
     pub track_descriptor: Option<TrackDescriptor>,
-    /// No packet of the sequence came earlier.
+    /// Whether this is the first packet of its sequence.
     #[prost(bool, optional, tag = "87")]
     pub first_packet_on_sequence: Option<bool>,
 }
 
-/// Flag of a packet that refers to no earlier packet of its sequence.
+/// Flag of a packet that does not depend on any earlier packet of its sequence.
 pub const STATE_CLEARED: u32 = 1;
-/// Flag of a packet that needs the defaults or names of earlier packets.
+/// Flag of a packet that depends on defaults or names from earlier packets of its sequence.
 pub const NEEDS_STATE: u32 = 2;
 
 /// Defaults of a sequence.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacketDefaults {
-    /// Those of events.
+    /// Defaults for events.
     #[prost(message, optional, tag = "11")]
     pub track_event_defaults: Option<TrackEventDefaults>,
 }
@@ -76,7 +76,7 @@ pub struct TracePacketDefaults {
 /// Defaults of the events of a sequence.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEventDefaults {
-    /// Their track.
+    /// The default track.
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
 }
@@ -87,28 +87,28 @@ pub struct TrackEvent {
     /// Interned categories.
     #[prost(uint64, repeated, packed = "false", tag = "3")]
     pub category_iids: Vec<u64>,
-    /// Keys and values that the viewer shows of a selected slice.
+    /// Keys and values that the viewer shows for a selected slice.
     #[prost(message, repeated, tag = "4")]
     pub debug_annotations: Vec<DebugAnnotation>,
     /// The kind of event.
     #[prost(enumeration = "EventType", optional, tag = "9")]
     pub r#type: Option<i32>,
-    /// Its interned name.
+    /// The event's name, if it is interned.
     #[prost(uint64, optional, tag = "10")]
     pub name_iid: Option<u64>,
-    /// Its track, if it is not the default one.
+    /// The event's track, if it is not the default one.
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
-    /// Its name, if that is not interned.
+    /// The event's name, if it is not interned.
     #[prost(string, optional, tag = "23")]
     pub name: Option<String>,
     /// The new value of a counter.
     #[prost(int64, optional, tag = "30")]
     pub counter_value: Option<i64>,
-    /// Arrows that begin here.
+    /// IDs of the arrows that start at this event.
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub flow_ids: Vec<u64>,
-    /// Arrows that end here.
+    /// IDs of the arrows that end at this event.
     #[prost(fixed64, repeated, packed = "false", tag = "48")]
     pub terminating_flow_ids: Vec<u64>,
 }
@@ -117,11 +117,11 @@ pub struct TrackEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum EventType {
-    /// None.
+    /// No event type is given.
     Unspecified = 0,
     /// A slice begins.
     SliceBegin = 1,
-    /// The innermost slice ends.
+    /// The innermost open slice ends.
     SliceEnd = 2,
     /// A mark without duration.
     Instant = 3,
@@ -129,10 +129,10 @@ pub enum EventType {
     Counter = 4,
 }
 
-/// A key with a value.
+/// A key-value pair attached to an event.
 #[derive(Clone, PartialEq, Message)]
 pub struct DebugAnnotation {
-    /// The interned key.
+    /// The key, if it is interned.
     #[prost(uint64, optional, tag = "1")]
     pub name_iid: Option<u64>,
     /// The value, if it is a number.
@@ -149,27 +149,27 @@ pub struct DebugAnnotation {
     pub string_value_iid: Option<u64>,
 }
 
-/// Texts that packets of the sequence refer to by number.
+/// Interned texts, which packets of the sequence refer to by ID.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
-    /// For `category_iids`.
+    /// Texts for `category_iids`.
     #[prost(message, repeated, tag = "1")]
     pub event_categories: Vec<Interned>,
-    /// For the `name_iid` of events.
+    /// Texts for the `name_iid` of events.
     #[prost(message, repeated, tag = "2")]
     pub event_names: Vec<Interned>,
-    /// For the `name_iid` of annotations.
+    /// Texts for the `name_iid` of annotations.
     #[prost(message, repeated, tag = "3")]
     pub debug_annotation_names: Vec<Interned>,
-    /// For `string_value_iid`.
+    /// Texts for `string_value_iid`.
     #[prost(message, repeated, tag = "29")]
     pub debug_annotation_string_values: Vec<Interned>,
 }
 
-/// A text and its number.
+/// An interned text with its ID.
 #[derive(Clone, PartialEq, Message)]
 pub struct Interned {
-    /// The number, from 1 on.
+    /// The ID, counting from 1.
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     /// The text.
@@ -180,50 +180,50 @@ pub struct Interned {
 /// A track.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackDescriptor {
-    /// Its number, unlike all others of all files.
+    /// The track's ID, unique among the tracks of all files.
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
-    /// Its name; tracks with one parent and one name share a row of the screen.
+    /// The track's name. Tracks with the same parent and the same name share a row on the screen.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
-    /// Says that it is the track of a process.
+    /// The process, if this is the track of a process.
     #[prost(message, optional, tag = "3")]
     pub process: Option<ProcessDescriptor>,
-    /// The track that it is shown below.
+    /// The ID of the parent, below which this track is shown.
     #[prost(uint64, optional, tag = "5")]
     pub parent_uuid: Option<u64>,
-    /// Says that it is a counter.
+    /// The counter, if this is the track of a counter.
     #[prost(message, optional, tag = "8")]
     pub counter: Option<CounterDescriptor>,
-    /// The order of the tracks below it: [`EXPLICIT`].
+    /// How child tracks are ordered: [`EXPLICIT`].
     #[prost(int32, optional, tag = "11")]
     pub child_ordering: Option<i32>,
-    /// Its place among its siblings.
+    /// The track's rank among its siblings.
     #[prost(int32, optional, tag = "12")]
     pub sibling_order_rank: Option<i32>,
-    /// A text about it.
+    /// A description of the track.
     #[prost(string, optional, tag = "14")]
     pub description: Option<String>,
 }
 
-/// An order of tracks by `sibling_order_rank`.
+/// Child tracks are ordered by their `sibling_order_rank`.
 pub const EXPLICIT: i32 = 3;
 
-/// A process.
+/// The description of a process.
 #[derive(Clone, PartialEq, Message)]
 pub struct ProcessDescriptor {
-    /// Its number.
+    /// The process ID.
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// Its name.
+    /// The process name.
     #[prost(string, optional, tag = "6")]
     pub process_name: Option<String>,
-    /// Texts that the viewer shows with the name.
+    /// Labels that the viewer shows next to the name.
     #[prost(string, repeated, tag = "8")]
     pub process_labels: Vec<String>,
 }
 
-/// A counter.
+/// The description of a counter.
 #[derive(Clone, PartialEq, Message)]
 pub struct CounterDescriptor {
     /// [`UNIT_COUNT`] or [`UNIT_BYTES`].
@@ -231,7 +231,7 @@ pub struct CounterDescriptor {
     pub unit: Option<i32>,
 }
 
-/// The unit of a number of things.
+/// The unit of counts.
 pub const UNIT_COUNT: i32 = 2;
 /// The unit of sizes.
 pub const UNIT_BYTES: i32 = 3;

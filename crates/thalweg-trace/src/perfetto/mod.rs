@@ -1,18 +1,19 @@
-//! Export to Perfetto's protobuf format (`.pftrace`), for `ui.perfetto.dev` and the `perfetto` package of Python.
+//! Export to Perfetto's protobuf format (`.pftrace`), for `ui.perfetto.dev` and Python's `perfetto` package.
 //!
 //! | track | events |
 //! | --- | --- |
 //! | each unit, and below it each of its devices | a slice for each body and each state between bodies |
 //! | each thread that waits or is throttled without leading a unit | a slice for each of these states |
-//! | each pair of spaces | a slice for each copy, from when it has the link |
+//! | each pair of spaces | a slice for each copy, starting when the copy gets its link |
 //! | counters | ready tasks, pending tasks, bytes in use in each space |
 //! | notes, and each work distribution | a mark for each note and each decision |
 //!
-//! Slices that overlap on one track without nesting are put onto further tracks of the same name, which the viewer
-//! draws below each other. Arrows lead from the slice of a predecessor to that of its successor. Everything is below
-//! one process for each file; files can be loaded together, also after `cat`, and begin at the same time.
+//! Slices that overlap on one track without nesting go onto further tracks of the same name, which the viewer draws
+//! below each other. Arrows lead from a predecessor's slice to its successor's slice. All tracks of a file are
+//! below one process. Several files can be loaded together, even after being concatenated with `cat`; their times
+//! then begin together.
 //!
-//! Nothing here changes a recorded time, and nothing needs Perfetto's libraries.
+//! The export never changes a recorded time and does not need Perfetto's libraries.
 
 mod arrows;
 pub mod messages;
@@ -33,42 +34,44 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use tracks::Tracks;
 
-/// A file with more arrows takes a viewer long to load: [`write()`] leaves out those that delayed nothing.
+/// Above this number of arrows, a file takes viewers long to load, so [`write()`] leaves out arrows for dependences
+/// that delayed nothing.
 pub const MOST_ARROWS: usize = 1_000_000;
 
 /// The dependences that get arrows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrows {
-    /// None.
+    /// No dependence gets an arrow.
     None,
-    /// Of each task's dependences, the one whose predecessor ended last.
+    /// For each task, only the dependence whose predecessor ended last gets an arrow.
     Last,
-    /// All.
+    /// Every dependence gets an arrow.
     All,
 }
 
-/// The contents of a file besides slices and counters.
+/// Optional contents of a file, in addition to slices and counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The arrows. Each takes 20 bytes.
+    /// Which dependences get arrows. Each arrow takes 20 bytes.
     pub arrows: Arrows,
-    /// Whether slices have annotations: the task's number, its place in the source, when it was submitted and ready.
-    /// They take about 45 bytes a task.
+    /// Whether slices are annotated with the task's number, its source location, and the times when it was
+    /// submitted and became ready. Annotations take about 45 bytes per task.
     pub annotations: bool,
 }
 
 impl Options {
-    /// The options that [`write()`] uses: annotations, and all arrows unless there are more than [`MOST_ARROWS`].
+    /// Returns the options that [`write()`] uses: annotations, and all arrows unless there are more than
+    /// [`MOST_ARROWS`].
     pub fn of(trace: &Trace) -> Self {
         let arrows = if trace.dependences.len() > MOST_ARROWS { Arrows::Last } else { Arrows::All };
         Self { arrows, annotations: true }
     }
 }
 
-/// Writes a trace to a file with [`Options::of`] it.
+/// Writes a trace to a file, with the options from [`Options::of`].
 ///
 /// # Errors
-/// If the file cannot be written; the error names it.
+/// Returns an error if the file cannot be written; the error names it.
 pub fn write(trace: &Trace, path: &Path) -> io::Result<()> {
     write_with(trace, path, Options::of(trace))
 }
@@ -76,7 +79,7 @@ pub fn write(trace: &Trace, path: &Path) -> io::Result<()> {
 /// Writes a trace to a file.
 ///
 /// # Errors
-/// If the file cannot be written; the error names it.
+/// Returns an error if the file cannot be written; the error names it.
 pub fn write_with(trace: &Trace, path: &Path, options: Options) -> io::Result<()> {
     let write = || write_to(trace, BufWriter::new(File::create(path)?), options);
     write().map_err(|problem| io::Error::new(problem.kind(), format!("cannot write {}: {problem}", path.display())))
@@ -105,7 +108,7 @@ fn write_to(trace: &Trace, file: impl Write, options: Options) -> io::Result<()>
     output.flush()
 }
 
-/// Writes marks with the facts about the run, and with the problem of a file that ends early.
+/// Writes marks with the facts about the run and, if the trace file ends early, with the problem.
 fn write_run<W: Write>(trace: &Trace, output: &mut Output<W>, process: &mut Sequence, arrows: usize) -> io::Result<()> {
     let mut facts: Vec<(&str, &str)> = trace.facts.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     facts.sort_unstable();
@@ -193,7 +196,7 @@ fn write_decisions<W: Write>(trace: &Trace, output: &mut Output<W>, tracks: &mut
     Ok(())
 }
 
-/// A name that is seen: the viewer shows a slice without a name as a gap.
+/// Returns a visible name for a slice, because the viewer shows a slice without a name as a gap.
 fn slice_name(name: &str) -> String {
     if name.trim().is_empty() { "(no name)".to_owned() } else { name.to_owned() }
 }
@@ -202,7 +205,7 @@ fn number(key: Key, value: u64) -> DebugAnnotation {
     DebugAnnotation { name_iid: Some(key.iid()), uint_value: Some(value), ..DebugAnnotation::default() }
 }
 
-/// An annotation with a text that was given a number.
+/// Returns an annotation whose value is an interned text.
 fn text(key: Key, iid: u64) -> DebugAnnotation {
     DebugAnnotation { name_iid: Some(key.iid()), string_value_iid: Some(iid), ..DebugAnnotation::default() }
 }

@@ -1,9 +1,9 @@
-//! The file, and sequences of packets in it.
+//! The output file and its packet sequences.
 //!
-//! Each track has its own sequence. Its first packet describes the track and makes it the default of later events, so
-//! an event does not name its track. Texts are numbered: a sequence writes a text once, with the first event that
-//! uses it. Times are absolute nanoseconds since the runtime was built, on the clock that a viewer assumes by
-//! default, so a file needs no readings of clocks and files can be concatenated.
+//! Each track has its own sequence. Its first packet describes the track and makes it the default for later events,
+//! so events need not name their track. Texts are interned: a sequence writes each text once, with the first event
+//! that uses it. Times are absolute nanoseconds since the runtime was built, on the clock that viewers assume by
+//! default. So a file needs no clock snapshots, and files can be concatenated.
 //!
 //! Packets are encoded one at a time and never kept.
 
@@ -15,10 +15,10 @@ use prost::Message;
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-/// The field `packet` of the file's message: its number, and the wire type of what follows.
+/// The tag of the `packet` field in the file's top-level message: the field number and the wire type.
 const PACKET: u8 = 1 << 3 | 2;
 
-/// A file that takes packets.
+/// A file that packets are written to.
 pub(super) struct Output<W> {
     to: W,
     buffer: Vec<u8>,
@@ -41,7 +41,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// The categories of events; the number of a category is its position here plus one.
+/// Event categories. A category's ID is its position here plus one.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Category {
     Task,
@@ -62,7 +62,7 @@ impl Category {
     }
 }
 
-/// The keys of annotations; the number of a key is its position here plus one.
+/// Annotation keys. A key's ID is its position here plus one.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Key {
     Task,
@@ -107,7 +107,7 @@ pub(super) struct Sequence {
     id: u32,
     names: HashSet<u64>,
     strings: HashSet<u64>,
-    /// Texts that the next event announces.
+    /// Newly interned texts, which are written with the next event.
     fresh: InternedData,
 }
 
@@ -133,7 +133,8 @@ impl Sequence {
         Ok(Self { id, names: HashSet::new(), strings: HashSet::new(), fresh: InternedData::default() })
     }
 
-    /// Makes sure that the next event may use a number as its name; returns the number.
+    /// Interns `text` under `iid` unless that was done before, so that the next event can use the ID as its name.
+    /// Returns the ID.
     pub(super) fn name(&mut self, iid: u64, text: impl FnOnce() -> String) -> u64 {
         if self.names.insert(iid) {
             self.fresh.event_names.push(interned(iid, text()));
@@ -141,7 +142,8 @@ impl Sequence {
         iid
     }
 
-    /// Makes sure that the next event may use a number as the text of an annotation; returns the number.
+    /// Interns `text` under `iid` unless that was done before, so that the next event can use the ID as an
+    /// annotation's value. Returns the ID.
     pub(super) fn string(&mut self, iid: u64, text: impl FnOnce() -> String) -> u64 {
         if self.strings.insert(iid) {
             self.fresh.debug_annotation_string_values.push(interned(iid, text()));

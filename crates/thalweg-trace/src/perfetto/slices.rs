@@ -1,8 +1,8 @@
-//! The slices of all rows, as events in the order of time.
+//! The slices of all rows, as events in order of time.
 //!
-//! An event refers to its name by number: that of a task's site plus one, then four numbers for states, then numbers
-//! for data objects in the order of their first copies. Of 10⁶ tasks, the edges of their slices are in memory, 16
-//! bytes each; packets are not.
+//! An event refers to its name by ID. A task name has the index of the task's site plus one; the next four IDs are
+//! for states, and the following ones for data objects in the order of their first copies. Memory holds only the
+//! edges of slices, at 16 bytes each, and never the packets, which matters for a million tasks.
 
 use super::arrows::Chosen;
 use super::messages::{EventType, TrackEvent};
@@ -14,14 +14,14 @@ use crate::tables::{Outcome, Site, Trace};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// Writes the slices of all rows in the order of time.
+/// Writes the slices of all rows in order of time.
 pub(super) struct Slices<'a> {
     trace: &'a Trace,
     options: Options,
     ready: Vec<u64>,
     arrows: Chosen,
     tracks: &'a Tracks,
-    /// Small numbers for data objects, by their numbers.
+    /// Maps the ID of a data object to a small index.
     data: HashMap<u64, u64>,
 }
 
@@ -36,14 +36,14 @@ impl<'a> Slices<'a> {
         rows: &[Row],
         mut sequences: Vec<Sequence>,
     ) -> io::Result<()> {
-        // Time, row, and slice with its edge.
+        // Each entry: time, row, and slice index combined with the edge.
         let mut edges: Vec<(u64, u32, u32)> = Vec::new();
         for (row, slices) in rows.iter().enumerate() {
             walk(&slices.slices, |time, slice, edge| {
                 edges.push((time, row as u32, (slice as u32) << 1 | u32::from(edge == Edge::Begin)));
             });
         }
-        // Stable: edges of a row keep their order.
+        // The sort must be stable so that the edges of a row keep their order.
         edges.sort_by_key(|(time, _, _)| *time);
         for (time, row, slice) in edges {
             let sequence = &mut sequences[row as usize];

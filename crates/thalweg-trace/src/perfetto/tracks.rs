@@ -1,9 +1,9 @@
-//! The tracks of a file and the numbers that make them unique.
+//! The tracks of a file, with their unique IDs.
 //!
-//! The file has one process with a track for each row of the timeline, for each counter, for notes and for each work
-//! distribution. Numbers are hashes of facts about the run, so tracks of two files never mix when both are loaded.
-//! The number of the process is made up as well: two runtimes of one process are two processes on the screen, and the
-//! number that the system gave is in the name.
+//! The file has one process with a track for each row of the timeline, for each counter, for notes and for each
+//! work distribution. IDs are hashes of facts about the run, so the tracks of two files never mix when both are
+//! loaded. The process ID is derived in the same way, so two runtimes in one process are shown as two processes;
+//! the operating system's process ID is part of the name.
 
 use super::messages::{CounterDescriptor, EXPLICIT, ProcessDescriptor, TrackDescriptor};
 use super::output::{Output, Sequence};
@@ -12,10 +12,10 @@ use crate::tables::Trace;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 
-/// Numbers of processes are smaller on Linux.
+/// Linux process IDs are below this limit.
 const MOST_PROCESSES: u64 = 1 << 22;
 
-/// Makes tracks; each becomes the last one below the process.
+/// Creates tracks and places each new track last below the process.
 pub(super) struct Tracks {
     identity: u64,
     made: u32,
@@ -31,7 +31,7 @@ impl Tracks {
         Self { identity: hasher.finish(), made: 0 }
     }
 
-    /// A number that differs for each subject, and between files.
+    /// Returns an ID that is unique for each subject and differs between files.
     fn uuid(&self, subject: impl Hash) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.identity, subject).hash(&mut hasher);
@@ -42,7 +42,7 @@ impl Tracks {
         self.uuid("process")
     }
 
-    /// The number of an arrow.
+    /// Returns the ID of an arrow.
     pub(super) fn arrow(&self, arrow: u32) -> u64 {
         (self.identity & !u64::from(u32::MAX)) + 1 + u64::from(arrow)
     }
@@ -53,7 +53,7 @@ impl Tracks {
         Sequence::start(output, self.made, TrackDescriptor { sibling_order_rank: order, ..track })
     }
 
-    /// The track of the process; the first one.
+    /// Creates the track of the process, which must be the first track.
     pub(super) fn process<W: Write>(&mut self, output: &mut Output<W>, trace: &Trace) -> io::Result<Sequence> {
         let mut labels = Vec::new();
         if let Some(problem) = &trace.problem {
@@ -77,8 +77,8 @@ impl Tracks {
         self.start(output, track)
     }
 
-    /// The track of a row. Devices are below their units; layers of one owner share a name and thus a place on the
-    /// screen.
+    /// Creates the track of a row. Devices are placed below their units. The layers of one owner share a name and
+    /// therefore a place on the screen.
     pub(super) fn row<W: Write>(&mut self, output: &mut Output<W>, trace: &Trace, row: &Row) -> io::Result<Sequence> {
         let parent = match row.owner {
             Owner::Unit { unit, device: Some(_) } if unit < trace.units.len() => {
@@ -96,7 +96,7 @@ impl Tracks {
         self.start(output, track)
     }
 
-    /// The track of a counter, with the unit of its values.
+    /// Creates the track of a counter whose values have the given unit.
     pub(super) fn counter<W: Write>(&mut self, output: &mut Output<W>, name: &str, unit: i32) -> io::Result<Sequence> {
         let track = TrackDescriptor {
             uuid: Some(self.uuid(("counter", name))),
@@ -108,7 +108,7 @@ impl Tracks {
         self.start(output, track)
     }
 
-    /// A track of marks.
+    /// Creates a track of marks.
     pub(super) fn marks<W: Write>(&mut self, output: &mut Output<W>, name: &str) -> io::Result<Sequence> {
         let track = TrackDescriptor {
             uuid: Some(self.uuid(("marks", name))),

@@ -7,7 +7,7 @@ use crate::analysis::{Activity, Analysis, NameUse};
 use crate::text::{bytes, duration, one_line, percent};
 use std::collections::BTreeMap;
 
-/// The number of task names that are compared: those whose total times differ most.
+/// The number of task names to list, namely those whose total times differ most.
 const NAMES: usize = 20;
 
 /// A run with a label.
@@ -15,16 +15,16 @@ const NAMES: usize = 20;
 pub struct Run<'a> {
     /// The label, such as the name of its file.
     pub label: &'a str,
-    /// The run.
+    /// The trace of the run.
     pub trace: &'a Trace,
-    /// Its analysis.
+    /// The analysis of that trace.
     pub analysis: &'a Analysis,
 }
 
 /// Returns a comparison of two runs: their times and shares, then each task name.
 ///
-/// Differences are those of the second run: `+5 ms` takes 5 ms longer than the first, and `0.5×` takes half of its
-/// time.
+/// Differences describe the second run relative to the first: `+5 ms` means that it takes 5 ms longer, and `0.5×`
+/// that it takes half the time.
 pub fn compare(first: &Run<'_>, second: &Run<'_>) -> String {
     let mut lines = vec![line("first", &one_line(first.label, 90)), line("second", &one_line(second.label, 90))];
     for run in [first, second] {
@@ -109,7 +109,7 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// Formats the difference from the first number to the second.
+/// Formats the second number minus the first, with its sign.
 fn signed(one: u64, other: u64, format: fn(u64) -> String) -> String {
     let sign = match other.cmp(&one) {
         std::cmp::Ordering::Less => "−",

@@ -1,7 +1,8 @@
-//! The summary of a run for a terminal, in at most 25 lines: how long, how busy, the limit, the task names, the bytes
+//! The summary of a run for a terminal, in at most 25 lines: duration, utilization, verdict, task names, and bytes
 //! copied between memories.
 //!
-//! All numbers come from the [`Analysis`]; [`compare`] shows two runs side by side. The module never reads files.
+//! All numbers come from the [`Analysis`], and [`compare`] shows two runs side by side. The module never reads
+//! files.
 
 mod compare;
 mod tables;
@@ -15,18 +16,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tables::{Align, columns};
 
-/// The longest line of the verdict, in characters.
+/// Maximum line width of the verdict, in characters.
 const WIDTH: usize = 110;
-/// The longest name, in characters; the rest is cut off.
+/// Maximum length of a name in characters; longer names are truncated.
 const LONGEST_NAME: usize = 28;
-/// The number of task names that are listed.
+/// The number of task names to list.
 const NAMES: usize = 4;
-/// The number of units, or kinds of units, that are listed.
+/// The number of units, or kinds of units, to list.
 const UNITS: usize = 3;
-/// The number of links between memories that are listed.
+/// The number of links between memories to list.
 const LINKS: usize = 2;
 
-/// Returns the summary of a run; each line ends with a line break.
+/// Returns the summary of a run, in which every line ends with a line break.
 pub fn summary(trace: &Trace, analysis: &Analysis) -> String {
     let mut lines = vec![title(trace), size(trace, analysis)];
     lines.extend(trace.problem.iter().map(|problem| format!("incomplete     {}", one_line(problem, WIDTH - 15))));
@@ -39,7 +40,7 @@ pub fn summary(trace: &Trace, analysis: &Analysis) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Returns a line that begins with a word.
+/// Returns a line of text that starts with the label `word`.
 fn line(word: &str, text: &str) -> String {
     format!("{word:<15}{text}")
 }
@@ -61,7 +62,7 @@ fn title(trace: &Trace) -> String {
     line("run", &parts.join(", "))
 }
 
-/// Tells the duration and the number of tasks.
+/// States the duration and the number of tasks.
 fn size(trace: &Trace, analysis: &Analysis) -> String {
     let tasks = counted(trace.tasks.len() as u64, "task");
     let (failed, unrun) = (analysis.failed(), analysis.unrun());
@@ -71,7 +72,7 @@ fn size(trace: &Trace, analysis: &Analysis) -> String {
     line("time", &format!("{time}, {tasks} of {mean} on average, {failed} failed, {unrun} not run, {dependences}"))
 }
 
-/// Lists the activities, two in each line.
+/// Lists the activities, two per line.
 fn shares(analysis: &Analysis) -> Vec<String> {
     let parts = analysis.shares.parts();
     let (left, right) = parts.split_at(parts.len() / 2);
@@ -183,7 +184,7 @@ fn links(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     lines
 }
 
-/// Tells the delay before starts, the critical path, and the causes that led to the end.
+/// States the delay before starts, the critical path, and the chain of causes that led to the end.
 fn paths(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     if analysis.bodies() == 0 {
         return Vec::new();
@@ -212,7 +213,7 @@ fn paths(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     vec![line("delay", &delay), line("critical path", &critical), line("end", &chain)]
 }
 
-/// Breaks a text into at most three lines; the last one may be longer than the others.
+/// Wraps a text to at most three lines, of which the last may be overlong.
 fn wrapped(word: &str, text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for part in text.split(' ') {

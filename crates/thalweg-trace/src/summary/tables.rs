@@ -1,15 +1,15 @@
-//! Text in columns, without lines between them. Nothing here knows about runs.
+//! Column layout for text, without ruling lines. This module knows nothing about runs.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// The side of a column that its text is aligned to.
+/// Alignment of the text in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
     Left,
     Right,
 }
 
-/// Returns the lines of a table with two spaces between columns. Rows may be shorter than others.
+/// Returns the lines of a table with two spaces between columns. Rows may differ in length.
 pub(super) fn columns(align: &[Align], rows: Vec<Vec<String>>) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

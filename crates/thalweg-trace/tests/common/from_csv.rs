@@ -1,4 +1,4 @@
-//! A trace from the CSV files of its tables.
+//! Reconstruction of a trace from the CSV files of its tables.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use thalweg_trace::{
     StateKind, Task, Trace, Unit,
 };
 
-/// A row by the columns' names.
+/// A row, keyed by column name.
 struct Row(HashMap<String, String>);
 
 impl Row {
@@ -39,7 +39,7 @@ fn rows(folder: &Path, table: &str) -> Vec<Row> {
     reader.records().map(|record| row(record.unwrap())).collect()
 }
 
-/// Reads what `csv::write` has written; the stage `ready` of a task is its effective time.
+/// Reads the files that `csv::write` has written. The stage `ready` of a task is its effective time.
 pub(crate) fn read(folder: &Path) -> Trace {
     let of = |table: &str| rows(folder, table);
     let outcome = |name: String| match name.as_str() {
@@ -173,7 +173,7 @@ fn mode(name: &str) -> AccessMode {
     }
 }
 
-/// The figures that the table of tasks has in addition: for each task its duration and its delay.
+/// Returns the derived columns of the task table: the duration and delay of each task.
 pub(crate) fn durations(folder: &Path) -> Vec<(Option<u64>, Option<u64>)> {
     rows(folder, "tasks").iter().map(|row| (row.some("duration_ns"), row.some("wait_ns"))).collect()
 }

@@ -13,7 +13,7 @@ use thalweg_trace::{
     Trace, Unit,
 };
 
-/// A trace with units of these kinds, led by threads as in a runtime: the program's thread leads unit 0.
+/// Returns a trace with units of these kinds, led by threads as in a runtime: the program's thread leads unit 0.
 pub(crate) fn on_units(kinds: &[&str]) -> Trace {
     let unit = |kind: &&str| Unit { kind: (*kind).to_owned(), width: 1 };
     let own = (1..kinds.len()).map(|unit| format!("thalweg-unit{unit}"));
@@ -26,7 +26,7 @@ pub(crate) fn on_units(kinds: &[&str]) -> Trace {
     }
 }
 
-/// The number of the site for a name.
+/// Returns the index of the site for a name.
 pub(crate) fn site(trace: &mut Trace, name: &str) -> usize {
     trace.sites.iter().position(|site| site.name == name).unwrap_or_else(|| {
         let line = trace.sites.len() as u32 + 10;
@@ -66,7 +66,7 @@ pub(crate) fn stages(trace: &mut Trace, task: usize, [ready, placed, reserved, l
         (Some(ready), Some(placed), Some(reserved), Some(launched));
 }
 
-/// Adds a dependence because of a data object.
+/// Adds a dependence through a data object.
 pub(crate) fn after(trace: &mut Trace, from: usize, to: usize, data: u64, carries_value: bool) {
     trace.dependences.push(Dependence { from, to, data: Some(data), carries_value });
     trace.dependences.sort_by_key(|dependence| dependence.to);
@@ -89,11 +89,11 @@ pub(crate) fn copy(trace: &mut Trace, data: u64, (from, to): (usize, usize), byt
     trace.copies.sort_by_key(|copy| copy.end);
 }
 
-/// A number of choices from which a task is made.
+/// Random choices from which a task is made.
 type Choices = [u8; 16];
 
-/// Random traces as a runtime could write them, with times below some hundred nanoseconds: units run one body at a
-/// time, and a task starts after its predecessors have ended.
+/// Generates random traces that a runtime could have written, with times below some hundred nanoseconds. Units run
+/// one body at a time, and a task starts after its predecessors have ended.
 pub(crate) fn runs(most_tasks: usize) -> impl Strategy<Value = Trace> {
     let tasks = prop::collection::vec(any::<Choices>(), 0..=most_tasks);
     let states = prop::collection::vec((0..4_u8, any::<u8>(), 0..40_u8), 0..12);
@@ -150,7 +150,7 @@ fn run_task(trace: &mut Trace, choices: Choices, now: &mut u64, free: &mut [u64]
     let given_up = |task: usize| trace.notes.iter().find(|note| note.task == task).map(|note| note.at);
     let ended = |task: &usize| trace.tasks[*task].finished.or_else(|| given_up(*task));
     let ready = predecessors.iter().filter_map(ended).max().unwrap_or(0).max(*now);
-    // A task that waits for one that never ends does not run.
+    // A task with a predecessor that never ends does not run.
     let fate = if predecessors.iter().any(|task| ended(task).is_none()) { 2 } else { fate % 12 };
     let placed = ready + placed % 4;
     let reserved = placed + reserved % 4;

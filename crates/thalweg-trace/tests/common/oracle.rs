@@ -1,9 +1,9 @@
-//! Figures about a run straight from their definitions, as slow as that is.
+//! Figures about a run, computed directly from their definitions without regard to speed.
 
 use thalweg_trace::analysis::Activity;
 use thalweg_trace::{NoteKind, StateKind, Task, Trace};
 
-/// Returns a unit's activity at a moment, straight from the definitions of [`Activity`].
+/// Returns a unit's activity at a moment, directly from the definitions of [`Activity`].
 pub(crate) fn activity(trace: &Trace, unit: usize, at: u64) -> Activity {
     let is_in = |start: u64, end: u64| start <= at && at < end;
     let states = |kinds: &[StateKind], unit: Option<usize>| {
@@ -40,8 +40,8 @@ pub(crate) fn activity(trace: &Trace, unit: usize, at: u64) -> Activity {
     }
 }
 
-/// Tells whether a thread leads a unit: one of the runtime between its first and last record, or the program's while it
-/// waits.
+/// Returns whether a thread leads a unit: either a runtime thread between its first and last record, or the
+/// program's thread while it waits.
 fn is_led(trace: &Trace, unit: usize, at: u64) -> bool {
     let bodies =
         trace.tasks.iter().filter(|task| task.unit == Some(unit)).map(|task| (task.start.unwrap(), task.end.unwrap()));
@@ -91,7 +91,7 @@ fn why_idle(trace: &Trace, unit: usize, at: u64) -> Activity {
     }
 }
 
-/// Returns the longest path that ends with a task, by trying all.
+/// Returns the length of the longest path that ends with a task, by trying all paths.
 pub(crate) fn longest_to(trace: &Trace, task: usize) -> u64 {
     let ended = trace.tasks[task].start.zip(trace.tasks[task].end).map_or(0, |(start, end)| end - start);
     let before = trace.dependences.iter().filter(|dependence| dependence.to == task);

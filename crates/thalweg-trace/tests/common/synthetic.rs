@@ -1,12 +1,12 @@
-//! Made-up traces for tests: a run on some CPU units and a unit with two devices, with everything that a trace can
-//! have.
+//! Synthetic traces for tests: a run on some CPU units and a unit with two devices, with everything that a trace
+//! can contain.
 
 use std::collections::HashMap;
 use thalweg_trace::{
     Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Site, State, StateKind, Task, Trace, Unit,
 };
 
-/// Names that text formats trip over.
+/// Names that are difficult for text formats.
 pub(crate) const NAMES: [&str; 7] =
     ["gemm", "say \"hi\"\tthere", "<script>alert(1)</script>", "a,b\nc:d", "crab 🦀", "", " \t"];
 
@@ -46,7 +46,7 @@ fn empty_task(number: u64, site: usize, submitted: u64) -> Task {
 pub(crate) fn synthetic(tasks: usize, cpus: usize, seed: u64) -> Trace {
     let mut random = Random(seed);
     let mut trace = frame(cpus);
-    // The time at which each CPU unit is free.
+    // The time at which each CPU unit becomes free.
     let mut free = vec![0; cpus];
     let mut device_free = [0, 0];
     for at in 0..tasks {
@@ -77,7 +77,7 @@ pub(crate) fn synthetic(tasks: usize, cpus: usize, seed: u64) -> Trace {
                 None => {
                     let device = random.below(2) as usize;
                     task.device = Some(device);
-                    // The next one may begin before this one has ended.
+                    // The next body may begin before this one has ended.
                     let start = ready.max(device_free[device]);
                     device_free[device] = start + duration / 2;
                     copies(&mut trace, &mut random, (ready, start), device + 1);
@@ -160,7 +160,7 @@ fn sort(trace: &mut Trace) {
     trace.notes.sort_by_key(|note| note.at);
 }
 
-/// The traces that every exporter has to cope with, each with a word for it.
+/// Returns the unusual traces that every exporter must handle, each with a short description.
 pub(crate) fn odd_traces() -> Vec<(&'static str, Trace)> {
     let mut damaged = synthetic(50, 2, 5);
     damaged.problem = Some("byte 77: \"odd\" <b>\nend".to_owned());

@@ -1,7 +1,7 @@
-//! The page in Debian's `chromium`, without a window: actions of a user, and their effects.
+//! Tests of the page in Debian's headless `chromium`: user actions and their effects.
 //!
-//! Each test appends a script to a report. The script acts like a user and writes its findings to the console, which
-//! the browser prints. Without a browser, the tests say so and check nothing.
+//! Each test appends a script to a report. The script acts like a user and writes its findings to the console,
+//! which the browser prints. Without a browser, the tests print a note and check nothing.
 
 use crate::report;
 use crate::synthetic::{NAMES, Shape, everything, run};
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use thalweg_trace::Trace;
 use thalweg_trace::analysis::Analysis;
 
-/// Stands around the act of a test.
+/// The script that surrounds a test's actions.
 const FRAME: &str = include_str!("acts/frame.js");
 
-/// Runs a script in the report of a trace and returns its findings; nothing without a browser.
+/// Runs a script in the report of a trace and returns its findings; `None` without a browser.
 fn found(trace: &Trace, act: &str) -> Option<Value> {
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
     if Command::new(&browser).arg("--version").output().is_err() {
@@ -32,7 +32,7 @@ fn found(trace: &Trace, act: &str) -> Option<Value> {
     std::fs::write(&path, page).expect("the file is writable");
     let mut child = Command::new(&browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000", "--enable-logging=stderr"])
-        // Without this, the browser ends when the page is loaded, before the script has acted.
+        // Without this option, the browser exits as soon as the page is loaded, before the script has acted.
         .arg("--remote-debugging-port=0")
         .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
         .arg(format!("file://{}", path.display()))
@@ -44,7 +44,7 @@ fn found(trace: &Trace, act: &str) -> Option<Value> {
     let (sender, receiver) = mpsc::channel();
     let reader = thread::spawn(move || {
         for line in BufReader::new(messages).lines().map_while(Result::ok) {
-            // The test may have ended.
+            // Sending fails if the test has already ended.
             let _ = sender.send(line);
         }
     });
@@ -86,7 +86,7 @@ fn page_of_everything_shows_names_as_text() {
     assert_eq!(found["accesses"], json!(["updates tile 3 [0..10] 300 B", "reads a region"]));
     assert_eq!(found["images"], 0);
     assert_eq!(found["failures"], 2, "one failed, one was poisoned");
-    // The pivot has one line, the times one per unit; each chart has three lines of a grid and five labels.
+    // The pivot has one line and the times have one line per unit. Each chart has three grid lines and five labels.
     assert_eq!(found["charts"], json!([1 + 8, 3 + 8]));
     let sentence = Analysis::of(&trace).verdict.sentence;
     let remedy = sentence.rsplit("; ").next().expect("a part").replace('`', "");
@@ -184,7 +184,7 @@ fn empty_trace_has_a_page() {
     assert!(found["verdict"].as_str().is_some_and(|text| !text.is_empty()));
 }
 
-/// Measures a run of a million tasks; for a release build.
+/// Measures a run of a million tasks. Meant for release builds.
 #[test]
 #[ignore = "takes long in a debug build"]
 fn million_tasks_show_their_first_frame_in_two_seconds() {

@@ -1,4 +1,5 @@
-//! The embedded data: a separate decoder reads the tables back from the report, and they take little space.
+//! Tests of the embedded data: an independent decoder reads the tables back from the report, and their size is
+//! limited.
 
 use crate::report;
 use crate::synthetic::{Shape, everything, run};
@@ -230,7 +231,7 @@ fn embedded_shares_add_up_to_the_whole() {
             head["use"].as_array().expect("a list").iter().map(|entry| numbers(&entry["values"])).collect();
         for bin in 0..activities[0].len() {
             let whole: u64 = activities.iter().map(|values| values[bin]).sum();
-            // Each of the shares is rounded down to thousandths.
+            // Each share is rounded down to thousandths.
             assert!((1000 - activities.len() as u64..=1000).contains(&whole), "{whole} thousandths at {bin}");
         }
     }
@@ -262,7 +263,7 @@ fn report_takes_less_than_forty_bytes_a_task() {
     assert!(size < 40 * trace.tasks.len(), "{} bytes a task", size / trace.tasks.len());
 }
 
-/// Measures a run of a million tasks; for a release build.
+/// Measures a run of a million tasks. Meant for release builds.
 #[test]
 #[ignore = "takes long in a debug build"]
 fn million_tasks_take_five_seconds_and_forty_megabytes() {

@@ -10,14 +10,14 @@ mod synthetic;
 use std::path::PathBuf;
 use thalweg_trace::{Trace, html};
 
-/// The report of a trace as text.
+/// Returns the report of a trace as text.
 fn report(trace: &Trace) -> String {
     let mut out = Vec::new();
     html::write_to(trace, &mut out).expect("a vector takes everything");
     String::from_utf8(out).expect("the report is text")
 }
 
-/// The texts of the style and the scripts, with their file names.
+/// Returns the texts of the style sheets and scripts, with their file names.
 fn assets() -> Vec<(String, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/html/assets");
     let entries = std::fs::read_dir(folder).expect("the assets are in the crate");

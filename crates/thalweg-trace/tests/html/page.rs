@@ -1,10 +1,10 @@
-//! The page's structure: one file, no network, and no text of the trace as HTML.
+//! Tests of the page's structure: a single file, no network access, and no text from the trace interpreted as HTML.
 
 use crate::synthetic::{NAMES, everything};
 use crate::{assets, report};
 use thalweg_trace::{Trace, html};
 
-/// How often `pattern` occurs, in any case.
+/// Counts the occurrences of `pattern`, ignoring case.
 fn count(text: &str, pattern: &str) -> usize {
     text.to_lowercase().matches(&pattern.to_lowercase()).count()
 }
@@ -15,7 +15,7 @@ fn report_refers_to_no_other_file() {
     let page = page.replace("http://www.w3.org/2000/svg", "");
     for reference in ["http:", "https:", "//cdn", " src=", "@import", "url(", "fetch(", "XMLHttpRequest", "import("] {
         let from_names = NAMES.iter().filter(|name| name.contains(reference)).count();
-        // The names of the trace are in the JSON, and the site's name in the figures as well.
+        // The trace's names are in the JSON, and the site's name also occurs in the figures.
         assert!(count(&page, reference) <= 3 * from_names, "{reference}");
     }
     assert!(page.contains("default-src 'none'"), "the browser is told to load nothing");

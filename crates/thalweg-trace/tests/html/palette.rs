@@ -1,7 +1,7 @@
-//! The palette: readers with any common colour blindness tell the hues of task names apart.
+//! Tests of the palette: readers with any common form of colour blindness can tell the hues of task names apart.
 //!
-//! Colour blindness is simulated by the matrices of Machado, Oliveira and Fernandes (2009) at full severity, in linear
-//! light, and distances are those of the colour space Oklab.
+//! Colour blindness is simulated using the matrices of Machado, Oliveira and Fernandes (2009) at full severity, in
+//! linear light. Distances are measured in the Oklab colour space.
 
 use crate::assets;
 
@@ -39,7 +39,7 @@ fn oklab(linear: &Vector) -> Vector {
     apply(&lab, &apply(&cones, &linear.map(|channel| channel.max(0.0))).map(f64::cbrt))
 }
 
-/// The hues of a scheme in `theme.js`.
+/// Returns the hues of a scheme in `theme.js`.
 fn hues(scheme: &str) -> Vec<String> {
     let assets = assets();
     let (_, theme) = assets.iter().find(|(name, _)| name == "theme.js").expect("the theme is an asset");
@@ -58,7 +58,7 @@ fn hues_stay_apart_for_colour_blind_readers() {
             for (one, left) in seen.iter().enumerate() {
                 for (other, right) in seen.iter().enumerate().skip(one + 1) {
                     let distance = left.iter().zip(right).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
-                    // Five times the difference that is just noticed side by side.
+                    // The limit is five times the just noticeable difference of colours side by side.
                     assert!(distance > 0.095, "{scheme}, {sight}: {} and {}: {distance}", hues[one], hues[other]);
                 }
             }

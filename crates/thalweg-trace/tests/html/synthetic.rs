@@ -1,7 +1,7 @@
-//! Synthetic runs: as many tasks as wanted, scheduled on a machine so that times, dependences, states, copies and
-//! memory fit together.
+//! Synthetic runs with any number of tasks, scheduled on a machine such that times, dependences, states, copies and
+//! memory are consistent.
 //!
-//! Everything follows from the seed; nothing is read and no time is measured.
+//! Everything is derived from the seed; no file is read and no time is measured.
 
 use thalweg_trace::{
     Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Region, Site, State,
@@ -20,7 +20,7 @@ impl Random {
     }
 }
 
-/// Names as programs have them, and as attackers would choose them.
+/// Task names, both realistic ones and ones that an attacker would choose.
 pub(crate) const NAMES: [&str; 12] = [
     "gemm",
     "syrk",
@@ -38,17 +38,17 @@ pub(crate) const NAMES: [&str; 12] = [
 
 /// The properties of a run.
 pub(crate) struct Shape {
-    /// How many tasks.
+    /// Number of tasks.
     pub(crate) tasks: usize,
-    /// How many units of kind `CPU`; one more of kind `EMU` comes after them.
+    /// Number of units of kind `CPU`. One unit of kind `EMU` follows them.
     pub(crate) cpus: usize,
-    /// The most predecessors of a task.
+    /// Maximum number of predecessors per task.
     pub(crate) predecessors: u64,
-    /// Another seed gives another run of the same shape.
+    /// The seed. Another seed yields another run of the same shape.
     pub(crate) seed: u64,
 }
 
-/// A run of that shape.
+/// Generates a run of the given shape.
 pub(crate) fn run(shape: &Shape) -> Trace {
     let mut random = Random(shape.seed | 1);
     let units = shape.cpus + 1;
@@ -66,7 +66,7 @@ pub(crate) fn run(shape: &Shape) -> Trace {
     };
     let (mut free, mut clock, mut in_use) = (vec![0_u64; units], 1000_u64, 0_u64);
     for at in 0..shape.tasks {
-        // Mostly the first names, so that the others are rare.
+        // Prefer the first names, so that the other names are rare.
         let site = (random.below(NAMES.len() as u64) * random.below(NAMES.len() as u64) / NAMES.len() as u64) as usize;
         clock += 100 + random.below(400);
         let mut ready = clock;
@@ -124,8 +124,9 @@ fn site(name: &str, line: u32) -> Site {
     Site { name: name.to_owned(), file: "src/<main>.rs".to_owned(), line, column: 5 }
 }
 
-/// A small run with everything that a trace can hold: nested, overlapping, failed, poisoned, unfinished and detached
-/// bodies, stages, copies that wait, notes, decisions, a problem, and units and spaces that the machine does not list.
+/// Returns a small run with everything that a trace can contain: nested, overlapping, failed, poisoned, unfinished
+/// and detached bodies, stages, copies that wait, notes, decisions, a problem, and units and spaces that the
+/// machine does not list.
 pub(crate) fn everything() -> Trace {
     let mut trace = run(&Shape { tasks: 400, cpus: 2, predecessors: 4, seed: 11 });
     let end = trace.end;

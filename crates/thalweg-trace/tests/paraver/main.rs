@@ -1,4 +1,4 @@
-//! Paraver's files are read by a strict reader and compared with the tables that they were made from.
+//! Reads Paraver files using a strict reader, and compares them with the tables from which they were made.
 #![cfg(feature = "tools")]
 
 #[path = "../common/synthetic.rs"]
@@ -24,7 +24,7 @@ const COPY: u32 = 92_000_014;
 const NOTE: u32 = 92_000_021;
 const RUNNING: u32 = 1;
 
-/// The texts of `.prv`, `.pcf` and `.row`.
+/// Returns the texts of the `.prv`, `.pcf` and `.row` files.
 fn files(trace: &Trace) -> [String; 3] {
     let folder = tempfile::tempdir().expect("a folder can be made");
     write(trace, &folder.path().join("run.v1")).expect("the files can be written");
@@ -37,13 +37,13 @@ fn exported(trace: &Trace) -> reader::Trace {
     read(&prv, &pcf, &row).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// A label as it is written.
+/// Returns a label in the form in which it is written.
 fn clean(label: &str) -> String {
     let label = label.replace(['\n', '\t'], " ").trim().to_owned();
     if label.is_empty() { "(no name)".to_owned() } else { label }
 }
 
-/// The name of the thread of a task, without its layer.
+/// Returns the name of a task's thread, without its layer.
 fn unit_name(trace: &Trace, task: &Task) -> String {
     let unit = task.unit.expect("it ran on a unit");
     let kind = trace.units.get(unit).map_or(String::new(), |unit| format!(" {}", unit.kind));
@@ -92,7 +92,7 @@ fn strict_reader_refuses_what_paraver_would_not_understand() {
 fn bodies_are_events_with_name_place_number_and_outcome() {
     for (word, trace) in odd_traces() {
         let read = exported(&trace);
-        // By number: when and where the body began, with its name and source; how it ended.
+        // Keyed by task number: when and where the body began, with its name and source location.
         let mut begins: HashMap<u64, (u64, String, String, String)> = HashMap::new();
         let mut ends = Vec::new();
         for record in &read.records {

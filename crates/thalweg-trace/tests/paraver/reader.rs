@@ -1,10 +1,11 @@
-//! A strict reader of Paraver traces: it refuses whatever Paraver would have to guess, skip or complain about.
+//! A strict reader of Paraver traces, which rejects anything that Paraver would have to guess, skip or complain
+//! about.
 //!
-//! Written from the description of the format; it shares no code with the exporter.
+//! The reader is written from the format's description, and shares no code with the exporter.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Processor, task and thread, from 1 on; processor 0 is none.
+/// Processor, task and thread, counting from 1. Processor 0 means none.
 pub(crate) type Object = (usize, usize, usize);
 
 /// A record.
@@ -23,9 +24,9 @@ pub(crate) struct Trace {
     pub(crate) records: Vec<Record>,
     /// The names of states.
     pub(crate) states: BTreeMap<u32, String>,
-    /// The names of types of events, and of their values.
+    /// The names of event types and of their values.
     pub(crate) types: BTreeMap<u32, (String, BTreeMap<u64, String>)>,
-    /// The names of objects, by the name of their level.
+    /// The names of objects, keyed by the name of their level.
     pub(crate) names: HashMap<String, Vec<String>>,
     /// The number of threads of each task.
     pub(crate) threads: Vec<usize>,
@@ -39,10 +40,10 @@ impl Trace {
     }
 }
 
-/// Reads the texts of the three files.
+/// Reads a trace from the texts of its three files.
 ///
 /// # Errors
-/// The first problem, with its line.
+/// Returns the first problem, with its line.
 pub(crate) fn read(prv: &str, pcf: &str, row: &str) -> Result<Trace, String> {
     let names = read_row(row).map_err(|problem| format!(".row: {problem}"))?;
     let (states, types) = read_pcf(pcf).map_err(|problem| format!(".pcf: {problem}"))?;
@@ -63,12 +64,12 @@ pub(crate) fn read(prv: &str, pcf: &str, row: &str) -> Result<Trace, String> {
     Ok(Trace { records, ..trace })
 }
 
-/// A number as it has to be written: digits alone, no zero in front.
+/// Parses a number in its required form: only digits, without leading zeros.
 fn number<T: std::str::FromStr + ToString>(text: &str) -> Option<T> {
     text.parse::<T>().ok().filter(|number| number.to_string() == text)
 }
 
-/// Date, end, number of processors, and number of threads of each task.
+/// Returns the date, the end, the number of processors, and the number of threads of each task.
 fn read_header(header: &str) -> Option<(String, u64, usize, Vec<usize>)> {
     let (date, rest) = header.strip_prefix("#Paraver (")?.split_once("):")?;
     let digits: String = date.chars().map(|one| if one.is_ascii_digit() { '0' } else { one }).collect();
@@ -85,7 +86,7 @@ fn read_header(header: &str) -> Option<(String, u64, usize, Vec<usize>)> {
     is_right.then_some((date.to_owned(), number(end)?, cpus, threads))
 }
 
-/// An object from four fields.
+/// Builds an object from four fields.
 fn object(trace: &Trace, cpus: usize, fields: &[u64]) -> Result<Object, String> {
     let [cpu, application, task, thread] = fields.iter().map(|field| *field as usize).collect::<Vec<_>>()[..] else {
         return Err("an object has four fields".to_owned());
@@ -170,7 +171,7 @@ fn read_record(trace: &Trace, cpus: usize, line: &str) -> Result<Record, String>
     }
 }
 
-/// A label that is seen and does not break the line.
+/// Checks that a label is visible and does not break the line.
 fn label(text: &str) -> Result<String, String> {
     let is_fine = !text.is_empty() && text.trim() == text && !text.chars().any(char::is_control);
     if is_fine { Ok(text.to_owned()) } else { Err(format!("label {text:?}")) }

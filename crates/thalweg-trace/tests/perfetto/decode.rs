@@ -1,4 +1,4 @@
-//! A strict reader of `.pftrace` files: it panics at anything that a viewer would have to guess or skip.
+//! A strict reader of `.pftrace` files, which panics on anything that a viewer would have to guess or skip.
 
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::perfetto::messages::{
@@ -14,7 +14,7 @@ pub(crate) struct Slice {
     pub(crate) categories: Vec<String>,
     pub(crate) start: u64,
     pub(crate) end: Option<u64>,
-    /// The number of slices that contain it on its track.
+    /// The number of slices on the same track that contain this slice.
     pub(crate) depth: usize,
     pub(crate) annotations: BTreeMap<String, String>,
 }
@@ -25,11 +25,11 @@ pub(crate) struct File {
     pub(crate) tracks: HashMap<u64, TrackDescriptor>,
     pub(crate) slices: Vec<Slice>,
     pub(crate) marks: Vec<Slice>,
-    /// The points of counters, by the names of their tracks.
+    /// The points of counters, keyed by track name.
     pub(crate) counters: BTreeMap<String, Vec<(u64, i64)>>,
-    /// Arrows by their numbers: the slices at both ends.
+    /// The slices at both ends of each arrow, keyed by arrow ID.
     pub(crate) arrows: BTreeMap<u64, (usize, usize)>,
-    /// The sizes of packets of slices, by the first category of the slice that begins or ends.
+    /// The total size of slice packets, keyed by the first category of the slice that begins or ends.
     pub(crate) bytes: BTreeMap<String, usize>,
 }
 
@@ -38,7 +38,7 @@ struct Sequence {
     track: u64,
     time: u64,
     texts: [HashMap<u64, String>; 4],
-    /// The slices that are open, outermost first.
+    /// The open slices, outermost first.
     open: Vec<usize>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn decode(bytes: &[u8]) -> File {
     let packets = Packets::from_bytes(bytes).expect("the file is a protobuf");
     let mut file = File::default();
     let mut sequences: HashMap<u32, Sequence> = HashMap::new();
-    // Arrows that have begun.
+    // Arrows that have begun but not yet ended.
     let mut begun: HashMap<u64, usize> = HashMap::new();
     for packet in &packets.packet {
         let id = packet.trusted_packet_sequence_id.expect("a packet belongs to a sequence");
@@ -158,7 +158,7 @@ pub(crate) fn decode(bytes: &[u8]) -> File {
     file
 }
 
-/// The size of a packet in the file: its field number, its length and itself.
+/// Returns the size of a packet in the file, including its field number and length.
 fn length(packet: &TracePacket) -> usize {
     Packets { packet: vec![packet.clone()] }.to_bytes().len()
 }

@@ -1,4 +1,5 @@
-//! The messages agree with Perfetto's schema: bytes that Perfetto's own classes wrote are decoded, and encoded again.
+//! Tests that the messages agree with Perfetto's schema, by decoding and re-encoding bytes that Perfetto's own
+//! classes wrote.
 
 use thalweg_trace::perfetto::messages::{
     CounterDescriptor, DebugAnnotation, EXPLICIT, EventType, Interned, InternedData, NEEDS_STATE, Packets,

@@ -1,4 +1,4 @@
-//! Files in Perfetto's format are read back and compared with the tables that they were made from.
+//! Reads files in Perfetto's format back and compares them with the tables from which they were made.
 #![cfg(feature = "tools")]
 
 #[path = "../common/synthetic.rs"]
@@ -14,7 +14,7 @@ use synthetic::{NAMES, odd_traces, synthetic};
 use thalweg_trace::perfetto::{Arrows, Options, write, write_with};
 use thalweg_trace::{Outcome, StateKind, Trace};
 
-/// The bytes of a file.
+/// Returns the bytes of a file.
 fn bytes(trace: &Trace, options: Options) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("out.pftrace");
@@ -26,12 +26,12 @@ fn exported(trace: &Trace, arrows: Arrows) -> File {
     decode(&bytes(trace, Options { arrows, annotations: true }))
 }
 
-/// The name of the track of a slice.
+/// Returns the name of a slice's track.
 fn track_name<'a>(file: &'a File, slice: &Slice) -> &'a str {
     file.tracks[&slice.track].name.as_deref().expect("tracks of slices have names")
 }
 
-/// The slices with a category, by the numbers of their tasks.
+/// Returns the slices of bodies, keyed by task number.
 fn bodies(file: &File) -> HashMap<u64, usize> {
     let of = |(at, slice): (usize, &Slice)| (slice.annotations["task"].parse().expect("a number"), at);
     file.slices.iter().enumerate().filter(|(_, slice)| slice.categories[0] == "task").map(of).collect()
@@ -129,7 +129,8 @@ fn each_dependence_between_bodies_has_an_arrow() {
                 continue;
             }
             let ends = (bodies[&from.number], bodies[&to.number]);
-            // A successor may begin with its predecessor if that has no duration; the order in the file decides.
+            // If a predecessor has no duration, its successor may begin at the same time. In that case, the order
+            // in the file decides.
             assert!(ends.0 < ends.1 || from.start == to.start);
             if ends.0 < ends.1 {
                 expected.push(ends);
@@ -230,7 +231,7 @@ fn two_files_share_no_track_process_or_arrow() {
 #[test]
 fn bodies_without_annotations_take_at_most_forty_bytes() {
     let mut trace = synthetic(20_000, 30, 3);
-    // A minute, not milliseconds: large times take more bytes.
+    // Shift the run by a minute, because large times take more bytes than milliseconds.
     for task in &mut trace.tasks {
         for time in [&mut task.start, &mut task.end, &mut task.finished].into_iter().flatten() {
             *time += 60_000_000_000;

@@ -1,7 +1,7 @@
-//! Files are read with the messages of Python's `perfetto` package, which Perfetto's authors generate from their
+//! Reads files using the messages of Python's `perfetto` package, which Perfetto's authors generate from their
 //! schema.
 //!
-//! The package is installed into a folder of the build, once. Without Python or a network the test says that it is
+//! The package is installed once, into a build folder. Without Python or a network, the test prints that it is
 //! skipped.
 
 use super::{Options, bytes, synthetic};
@@ -11,7 +11,7 @@ use std::process::Command;
 use thalweg_trace::Trace;
 use thalweg_trace::perfetto::Arrows;
 
-/// A Python that has the package; or why there is none.
+/// Returns the path of a Python that has the package, or the reason why there is none.
 fn python() -> Result<PathBuf, String> {
     let has_package = |python: &Path| {
         let found =
@@ -38,14 +38,14 @@ fn python() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// The output of a command; or its error output, if it failed.
+/// Returns the output of a command, or its error output if it failed.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|problem| problem.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// The numbers that the package should find.
+/// Returns the numbers that the package should find.
 fn expected(trace: &Trace) -> BTreeMap<String, u64> {
     let ran = |task: usize| trace.tasks[task].start.is_some();
     let bodies: Vec<_> = trace.tasks.iter().filter(|task| task.start.is_some()).collect();
@@ -83,7 +83,7 @@ fn package_of_perfetto_counts_slices_arrows_and_annotations() {
         }
     };
     let mut trace = synthetic(5000, 4, 21);
-    // Bodies without duration could begin together with their successors; these have no arrows then.
+    // A body without duration could begin together with its successor, which would then have no arrow.
     for task in &mut trace.tasks {
         if task.start == task.end {
             (task.start, task.end, task.finished) = (None, None, None);
@@ -101,7 +101,7 @@ fn package_of_perfetto_counts_slices_arrows_and_annotations() {
     assert_eq!(joined, one.into_iter().map(|(key, value)| (key, 2 * value)).collect());
 }
 
-/// The numbers that the package finds in the files of some traces, one after the other in one file.
+/// Returns the numbers that the package finds in one file made by concatenating the files of several traces.
 fn checked(python: &Path, traces: &[&Trace]) -> BTreeMap<String, u64> {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("out.pftrace");

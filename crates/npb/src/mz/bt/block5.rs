@@ -1,6 +1,6 @@
-//! 5 × 5 blocks, one per lane: their triangular factors, and solutions with these.
+//! LU factorization of 5 × 5 blocks, one block per lane, and solution with the factors.
 //!
-//! Blocks are stored by columns. Elimination does not pivot: the blocks of BT are diagonally dominant.
+//! Blocks are stored by columns. Elimination needs no pivoting because BT's blocks are diagonally dominant.
 
 use pulp::Simd;
 
@@ -13,12 +13,13 @@ pub(super) type Block<S> = [Vector<S>; 5];
 /// The triangular factors of a block. The unit lower factor is below the diagonal. The upper factor, with its rows
 /// divided by their pivots, is above it. The reciprocals of the pivots are on the diagonal.
 ///
-/// The points of a line depend on each other's factors and solutions. So each pivot is only one multiply-add away
-/// from the reciprocal of the previous pivot, and each row of a solution one away from the row below it.
+/// Each point of a line depends on the factors and solution of the previous point, so latency matters. The
+/// operations are ordered such that each pivot is only one multiply-add away from the reciprocal of the previous
+/// pivot, and each row of a solution only one away from the row below it.
 pub(super) struct Factors<S: Simd>(Block<S>);
 
 impl<S: Simd> Factors<S> {
-    /// Factors a block.
+    /// Factorizes a block.
     #[inline(always)]
     pub(super) fn new(mut block: Block<S>) -> Self {
         let mut inverse = block[0][0].exact_recip();
@@ -58,8 +59,8 @@ impl<S: Simd> Factors<S> {
         self.solve_sparse([Some(right[0]), Some(right[1]), Some(right[2]), Some(right[3]), Some(right[4])])
     }
 
-    /// Returns the solution for a right-hand side with components that are always zero (`None`). One of the last
-    /// two must not be.
+    /// Returns the solution for a right-hand side with components that are always zero (`None`). At least one of
+    /// the last two components must be present.
     #[inline(always)]
     pub(super) fn solve_sparse(&self, mut right: [Option<Lane<S>>; 5]) -> Vector<S> {
         let factors = &self.0;

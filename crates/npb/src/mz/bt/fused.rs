@@ -1,7 +1,7 @@
-//! A step of a zone in two passes: residual, x and y plane by plane, then z with the addition to the state.
+//! A zone's step in two passes: residual, x and y plane by plane, then z together with the addition to the state.
 //!
-//! The arithmetic is the same as that of the separate stages, and the results agree to the last bit. But the sweeps
-//! find a plane's residual still in the cache, and the solution is only ever written to the state.
+//! The arithmetic is the same as in the separate stages, so the results agree to the last bit. The benefit is that
+//! the sweeps find a plane's residual still in the cache, and that the solution is written only to the state.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::mz::passes;
 use crate::mz::physics::Mesh;
 use crate::mz::zones::Shape;
 
-/// Does a whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
+/// Performs a whole step of a zone whose outer faces are in `halo`, or have been exchanged; see [`passes::step`].
 pub fn step(
     mesh: &Mesh,
     u: ArrayViewMut4<'_, f64>,
@@ -28,11 +28,11 @@ pub fn step(
     passes::step((in_planes, in_rows), mesh, (u, halo), forcing, threads);
 }
 
-/// Does the part of a step that stays within the interior planes `planes`: residual, x and y. `u` is the whole
-/// array; `forcing` and `r` have only these planes.
+/// Performs the part of a step that stays within the interior planes `planes`: residual, x and y. `u` is the whole
+/// array; `forcing` and `r` contain only these planes.
 ///
 /// # Panics
-/// If an array does not have this shape, or a component of it is not contiguous.
+/// Panics if an array does not have this shape, or a component of it is not contiguous.
 pub fn in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
@@ -49,7 +49,7 @@ pub fn in_planes(
     });
 }
 
-/// The planes of `r` from `first` on, from the residual to the sweep in y.
+/// Work on the planes of `r` from `first` on, from the residual to the sweep in y.
 struct ToY<'a> {
     mesh: &'a Mesh,
     u: StatePlanes<'a>,

@@ -1,9 +1,9 @@
-//! The Jacobians of the flux along a direction, in the form that the blocks of a line's system need.
+//! Flux Jacobians along a direction, in the form needed for the blocks of a line's system.
 //!
-//! Components are in the order of the direction: density, the two transverse momenta, the normal momentum, energy.
-//! So the formulas are the same in x, y and z, and elimination meets the rows with most zeros first. A flux couples
-//! a transverse momentum only to density, to itself and to the normal momentum. Of the 25 entries of a block, 7 are
-//! always zero; they are neither stored nor multiplied.
+//! Components are ordered relative to the direction: density, the two transverse momenta, the normal momentum,
+//! energy. So the formulas are the same in x, y and z, and elimination processes the rows with the most zeros
+//! first. A flux couples a transverse momentum only to density, to itself and to the normal momentum. Of the 25
+//! entries of a block, 7 are always zero; they are neither stored nor multiplied.
 //!
 //! Source: NASA report RNR-94-007, section 4.3.1, and the derivatives of the fluxes given there.
 
@@ -12,7 +12,7 @@ use pulp::Simd;
 use crate::mz::lanes::{Lane, splats};
 use crate::mz::physics::{C1, C1C5, C2, C34, CON43, DISSIPATION, Mesh};
 
-/// Density, transverse momenta, normal momentum, energy.
+/// A vector of density, transverse momenta, normal momentum, and energy.
 pub type Vector<S> = [Lane<S>; 5];
 
 /// Returns the order of the components for direction `d`: 0 (x), 1 (y) or 2 (z).
@@ -20,7 +20,7 @@ pub(super) const fn order(d: usize) -> [usize; 5] {
     [0, (d + 1) % 3 + 1, (d + 2) % 3 + 1, d + 1, 4]
 }
 
-/// The weights of a direction's Jacobians.
+/// The weights of the Jacobians along one direction.
 pub struct Weights<S: Simd> {
     simd: S,
     /// dt/(2h): the weight of the inviscid flux.
@@ -53,17 +53,17 @@ impl<S: Simd> Weights<S> {
     }
 }
 
-/// The terms of a point's blocks, which are computed column by column: A is the inviscid Jacobian, N the viscous
-/// one, both weighted.
+/// The terms from which a point's blocks are computed, column by column. A is the weighted inviscid Jacobian, and N
+/// the weighted viscous Jacobian.
 ///
-/// Values that an addition or one multiplication can derive from these are computed when they are needed: a vector
-/// that is stored costs as much as two multiplications. With c₁ = 1 + c₂, the weighted c₁v and (2 − c₂)v are sums
-/// of v and c₂v.
+/// Values that take only an addition or one multiplication to derive are computed on demand, because storing a
+/// vector costs as much as two multiplications. With c₁ = 1 + c₂, the weighted c₁v and (2 − c₂)v are sums of v and
+/// c₂v.
 #[derive(Clone, Copy)]
 pub struct Jacobians<S: Simd> {
-    /// The velocity, normal last.
+    /// The velocity, with the normal component last.
     velocity: [Lane<S>; 3],
-    /// The normal velocity with the weight of A: unscaled, and times c₂.
+    /// The normal velocity times the weight of A: as it is, and multiplied by c₂.
     convection: [Lane<S>; 2],
     /// A: the coefficients of density for normal momentum and energy.
     of_density: [Lane<S>; 2],
@@ -75,7 +75,7 @@ pub struct Jacobians<S: Simd> {
     conduction: Lane<S>,
 }
 
-/// A column of a block; `None` where an entry is always zero.
+/// A column of a block. Entries that are always zero are `None`.
 pub type Column<S> = [Option<Lane<S>>; 5];
 
 impl<S: Simd> Jacobians<S> {

@@ -1,9 +1,9 @@
 //! BT-MZ: approximate factorisation into block-tridiagonal systems along x, y and z.
 //!
 //! A step of a zone, after the exchange, is a residual, a sweep in each direction, and the addition of the result
-//! to the state. Each of these is a function, which may be a task. [`step`] does all of them; [`in_planes`] and
-//! [`in_rows`] do the parts that stay within planes and within rows. Source: NASA reports RNR-94-007, section 4.3,
-//! and NAS-03-010.
+//! to the state. Each of these stages is a function that can run as a task. [`step`] performs all stages;
+//! [`in_planes`] and [`in_rows`] perform the stages that stay within planes and within rows. Source: NASA reports
+//! RNR-94-007, section 4.3, and NAS-03-010.
 
 mod block5;
 mod fused;
@@ -20,7 +20,7 @@ pub use sweep::{in_rows, x_sweep, y_sweep, z_sweep};
 /// Adds the solution of a step to the state, on the interior.
 ///
 /// # Panics
-/// As [`update::add`].
+/// Panics under the same conditions as [`update::add`].
 pub fn add(u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     update::add(1.0, r, u, threads);
 }

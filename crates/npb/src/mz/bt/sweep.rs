@@ -1,11 +1,11 @@
-//! The sweeps of BT, which solve every line of a direction, one line per lane.
+//! BT's sweeps, which solve all lines of a direction, one line per lane.
 //!
-//! Lines in x and y lie within a plane of constant z, lines in z within rows of constant y. So threads divide the
-//! planes or the rows among themselves. The state is only read; the solution replaces the right-hand side in the
-//! interior. Lines in x are packed side by side; lines in y and z are solved in place.
+//! Lines in x and y lie within a plane of constant z, lines in z within rows of constant y. Accordingly, the
+//! threads divide up the planes or the rows. The state is only read; the solution replaces the right-hand side in
+//! the interior. Lines in x are packed side by side; lines in y and z are solved in place.
 //!
-//! Invariant: the right-hand side is 0 on the boundary. So a line through the boundary, which fills a vector that
-//! would have lanes to spare, is solved by zero.
+//! Invariant: the right-hand side is 0 on the boundary. So a line on the boundary may be included to fill a
+//! vector's spare lanes: its solution is zero.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ use crate::with_columns;
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces.
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<0>(mesh, u, r, threads);
 }
@@ -35,7 +35,7 @@ pub fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
 /// Solves all lines in y for the right-hand side `r`, which the solution replaces.
 ///
 /// # Panics
-/// As [`x_sweep`].
+/// Panics under the same conditions as [`x_sweep`].
 pub fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<1>(mesh, u, r, threads);
 }
@@ -43,12 +43,12 @@ pub fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
 /// Solves all lines in z for the right-hand side `r`, which the solution replaces.
 ///
 /// # Panics
-/// As [`x_sweep`].
+/// Panics under the same conditions as [`x_sweep`].
 pub fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
-/// Ends a step: updates `u` in the rows `rows` ([`in_z::add`]).
+/// Completes a step by updating `u` in the rows `rows`; see [`in_z::add`].
 pub fn in_rows(mesh: &Mesh, rows: Range<usize>, u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     in_z::add(LinesInZ, mesh, rows, u, r, threads);
 }
@@ -62,10 +62,10 @@ fn sweep_planes<const D: usize>(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayVi
     });
 }
 
-/// Vectors of a packed point: state and right-hand side, in the order of the direction.
+/// Number of vectors per packed point: state and right-hand side, ordered relative to the direction.
 const POINT: usize = 10;
 
-/// The planes of `r` from `first` on: lines in direction `D`, x or y.
+/// The planes of `r` from `first` on, whose lines in direction `D` (x or y) are to be solved.
 struct InPlanes<'a, const D: usize> {
     mesh: &'a Mesh,
     u: Slab<'a>,
@@ -100,19 +100,20 @@ impl<const D: usize> WithSimd for InPlanes<'_, D> {
     }
 }
 
-/// Returns how many planes are solved together.
+/// Returns the number of planes to solve together.
 pub(super) fn together<S: Simd>(mesh: &Mesh) -> usize {
     let Shape { nx, ny, .. } = mesh.shape;
     planes_together(S::F64_LANES, nx * ny, &[ny - 2, nx - 2])
 }
 
-/// Returns how many vectors of scratch the lines in planes of `nx` × `ny` points need.
+/// Returns the number of scratch vectors that the lines in planes of `nx` × `ny` points need.
 pub(super) fn vectors(nx: usize, ny: usize) -> usize {
     (POINT * nx + stored(nx)).max(stored(ny))
 }
 
-/// Solves the lines in direction `D`, x (0) or y (1), of some planes of constant z, with scratch of [`vectors`]. A
-/// sweep that is `ALONE` reads the planes from memory, so it prefetches the same number of planes above them.
+/// Solves the lines in direction `D`, x (0) or y (1), of some planes of constant z, using as many scratch vectors
+/// as [`vectors`] returns. A sweep that is `ALONE` finds the planes in memory rather than in the cache, so it
+/// prefetches the same number of planes above them.
 #[inline(always)]
 pub(super) fn sweep<S: Simd, const D: usize, const ALONE: bool>(
     simd: S,
@@ -236,8 +237,8 @@ impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
     }
 }
 
-/// Prefetches a point of the arrays that are read and written, or an address beyond their ends, if the vector there
-/// issues prefetches ([`asks_for_line`]).
+/// Prefetches a point of the arrays that are read and written, if the vector at that point issues prefetches
+/// ([`asks_for_line`]). The point may be beyond the arrays' ends.
 #[inline(always)]
 fn prefetch_points<S: Simd>(read: &Components<'_>, at: usize, written: &ComponentsMut<'_>, there: usize) {
     if !asks_for_line::<S>(at) {

@@ -1,12 +1,12 @@
 //! Block-tridiagonal systems along lines, one line per lane: block Thomas elimination without pivoting.
 //!
-//! Elimination forms the blocks from the state as it passes. For each point it stores only one block and the
-//! right-hand side, which substitution needs. Source: NASA report RNR-94-007, section 4.3.1; the elimination is the
-//! textbook's.
+//! Elimination forms the blocks from the state on the fly. For each point it stores only what substitution needs:
+//! one block and the right-hand side. Source: NASA report RNR-94-007, section 4.3.1; the elimination is the
+//! textbook algorithm.
 //!
-//! A block has 25 vectors and AVX-512 has 32 registers; a vector that is spilled costs as much as two multiply-adds
+//! A block has 25 vectors and AVX-512 has 32 registers; a spilled vector costs as much as two multiply-adds
 //! (`docs/results/zen5.md`). So elimination proceeds in phases. Each keeps one block in registers and reads
-//! everything else from memory, which costs nothing compared with the arithmetic. [`reread`] ends a phase.
+//! everything else from memory, whose cost is negligible compared with the arithmetic. [`reread`] ends a phase.
 
 use std::hint::black_box;
 
@@ -16,12 +16,12 @@ use super::block5::Factors;
 use super::jacobian::{Column, Jacobians, Vector, Weights};
 use crate::mz::lanes::Lane;
 
-/// Vectors per point that substitution needs: the columns of a block, and the right-hand side.
+/// Number of vectors stored per point for substitution: the columns of a block, and the right-hand side.
 const STORED: usize = RIGHT + 5;
 const RIGHT: usize = 25;
 type Stored<V> = [V; STORED];
 
-/// Returns how many vectors of scratch a line of `length` points needs.
+/// Returns the number of scratch vectors that a line of `length` points needs.
 pub const fn stored(length: usize) -> usize {
     STORED * length
 }
@@ -30,7 +30,7 @@ pub const fn stored(length: usize) -> usize {
 /// the lines are zero. Calls `state` and `right` once for each point, `state` first.
 ///
 /// # Panics
-/// If the length of `rows` is not [`stored`]`(length)`.
+/// Panics if the length of `rows` is not [`stored`]`(length)`.
 #[inline(always)]
 pub fn eliminate<S: Simd>(
     simd: S,
@@ -97,11 +97,10 @@ pub fn eliminate<S: Simd>(
     }
 }
 
-/// Solves the systems that [`eliminate`] has prepared, and passes the solution to `put` point by point, the last
-/// point first.
+/// Solves the systems prepared by [`eliminate`], and passes the solution to `put` point by point, last point first.
 ///
 /// # Panics
-/// If `rows` is not the one that was passed to [`eliminate`].
+/// Panics if `rows` is not the one that was passed to [`eliminate`].
 #[inline(always)]
 pub fn substitute<S: Simd>(simd: S, rows: &[S::f64s], mut put: impl FnMut(usize, Vector<S>)) {
     let rows: &[Stored<S::f64s>] = bytemuck::cast_slice(rows);
@@ -118,7 +117,8 @@ pub fn substitute<S: Simd>(simd: S, rows: &[S::f64s], mut put: impl FnMut(usize,
     }
 }
 
-/// Ends a phase: forces the compiler to read all values in memory from there again when they are next needed.
+/// Ends a phase by forcing the compiler to reload all values from memory when they are next needed, instead of
+/// keeping them in registers.
 #[inline(always)]
 fn reread<T>(memory: &mut T) {
     black_box(memory);
@@ -136,7 +136,7 @@ pub(super) fn put<S: Simd>(x: Vector<S>, to: &mut [S::f64s]) {
     unroll!(5, |m| to[m] = x[m].value());
 }
 
-/// Fills in a column's zeros.
+/// Replaces a column's missing entries by zeros.
 #[inline(always)]
 fn dense<S: Simd>(simd: S, column: Column<S>) -> Vector<S> {
     tabulate!(|row| match column[row] {

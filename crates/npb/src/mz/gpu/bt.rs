@@ -7,28 +7,28 @@ use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, interior, numbers};
 use crate::mz::physics::{C34, DISSIPATION, Mesh};
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points. `numbers` makes sure that a zone
-// has fewer than 2³¹ points, so that `int` can number them.
+// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points, and `numbers` ensures that a zone
+// has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
 const BT: Program = unsafe { Program::new("bt.cl", include_str!("../../../kernels/bt.cl")) }.header(COMMON.0, COMMON.1);
 
-/// u, r, scratch; weights of the direction; points in x, y, z.
+/// Parameters: u, r, scratch; weights of the direction; points in x, y, z.
 type SweepX = (Rd, Wr, Wr, f64, f64, f64, i32, i32, i32);
-/// The same, with the direction before the weights.
+/// The parameters of [`SweepX`], with the direction before the weights.
 type SweepYz = (Rd, Wr, Wr, i32, f64, f64, f64, i32, i32, i32);
 
 static SWEEP_X: Kernel<SweepX> = Kernel::new(&BT, "sweep_x");
 static SWEEP_YZ: Kernel<SweepYz> = Kernel::new(&BT, "sweep_yz");
 
-/// Numbers per interior point that a sweep stores for its back substitution.
+/// How many numbers per interior point a sweep stores for back substitution.
 const STORED: usize = 30;
 
-/// Does a whole step of a zone whose faces have been exchanged. Leaves the change of `u` in `r`.
+/// Performs a whole step of a zone whose faces have been exchanged. Leaves the change of `u` in `r`.
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `u` or `r` is not a field of the mesh.
+/// Panics if `u` or `r` is not a field of the mesh.
 pub fn step(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
@@ -47,10 +47,10 @@ pub fn step(
 /// Solves all lines in direction `d` for the right-hand side `r`, which the solution replaces.
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `r` is not a field of the mesh.
+/// Panics if `r` is not a field of the mesh.
 pub fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
     let mut scratch = scratch(mesh, k)?;
     sweep_with(mesh, d, k, u, r, &mut scratch)

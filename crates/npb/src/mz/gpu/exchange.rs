@@ -5,7 +5,7 @@ use thalweg::kernel::{Kernel, Launcher, Program};
 use super::{Enqueued, Rd, Reads, Wr, Writes};
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch only elements of a box; they compare its indices with its extents.
+// SAFETY: the kernels compare every index with the box's extents, so they touch only elements of the box.
 const PACK: Program = unsafe { Program::new("pack.cl", include_str!("../../../../../kernels/pack.cl")) };
 
 type CopyBox = (Rd, Wr, i32, i32, i32, i32, i64, i64, i64, i64, i64, i64, i64, i64);
@@ -14,10 +14,10 @@ static COPY_BOX: Kernel<CopyBox> = Kernel::new(&PACK, "copy_box8");
 /// Copies a face, which is a box with a single index along its normal axis. The strides of the arrays may differ.
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If the faces differ in their extents.
+/// Panics if the faces differ in their extents.
 pub fn copy(k: &mut Launcher<'_>, from: &Reads<'_>, to: &mut Writes<'_>) -> Enqueued {
     assert_eq!(from.extents(), to.extents(), "extents of a face");
     let [a, b, c, d] = from.extents();

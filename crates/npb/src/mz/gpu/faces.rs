@@ -7,8 +7,8 @@ use crate::mz::faces::shapes;
 use crate::mz::physics::Mesh;
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points and of its faces. `integers` makes
-// sure that a zone has fewer than 2³¹ points, so that `int` can number them.
+// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points and of its faces, and `integers`
+// ensures that a zone has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
 const FACES: Program = unsafe { Program::new("faces.cl", include_str!("../../../kernels/faces.cl")) };
 
 static SEND: Kernel<(Rd, Wr, Wr, Wr, Wr, i32, i32, i32)> = Kernel::new(&FACES, "send");
@@ -18,10 +18,10 @@ static RECEIVE: Kernel<(Rd, Rd, Rd, Rd, Wr, i32, i32, i32)> = Kernel::new(&FACES
 /// [`Side::ALL`](crate::mz::exchange::Side::ALL).
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If the faces do not have the shapes of the zone's faces.
+/// Panics if the faces do not have the shapes of the zone's faces.
 pub fn send(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, faces: [&mut Writes<'_>; 4]) -> Enqueued {
     let [nx, ny, nz] = integers(mesh);
     assert_eq!(faces.each_ref().map(|face| face.extents()), shapes(mesh.shape), "a zone's faces");
@@ -33,10 +33,10 @@ pub fn send(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, faces: [&mu
 /// [`Side::ALL`](crate::mz::exchange::Side::ALL).
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `u` is not a field of the mesh, or a face belongs to a zone of another shape.
+/// Panics if `u` is not a field of the mesh, or a face belongs to a zone of another shape.
 pub fn receive(mesh: &Mesh, k: &mut Launcher<'_>, faces: [&Reads<'_>; 4], u: &mut Writes<'_>) -> Enqueued {
     let ([nx, ny, nz], _) = numbers(mesh, u);
     assert_eq!(faces.map(|face| face.extents()), shapes(mesh.shape), "faces that a zone receives");

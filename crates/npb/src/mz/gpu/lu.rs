@@ -1,7 +1,7 @@
 //! LU-MZ on accelerators: `kernels/lu.cl`, the counterpart of [`crate::mz::lu`].
 //!
-//! A sweep is one launch per front of blocks. A block is as large as a thread group in y and z, and [`BLOCK_X`]
-//! points long.
+//! A sweep takes one launch per front of blocks. A block has the size of a thread group in y and z, and is
+//! [`BLOCK_X`] points long in x.
 
 use thalweg::kernel::{Argument, Kernel, Launcher, Program};
 
@@ -9,38 +9,39 @@ use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, add_times, interior, number
 use crate::mz::lu::UPDATE;
 use crate::mz::physics::Mesh;
 
-/// Points in x of a block: long enough that most threads of its rows work most of the time, short enough that a
-/// front has several blocks.
+/// Length of a block in x, in points: long enough that most threads of the block's rows are busy most of the time,
+/// and short enough that a front has several blocks.
 const BLOCK_X: usize = 32;
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points. `numbers` makes sure that a zone
-// has fewer than 2³¹ points, so that `int` can number them.
+// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points, and `numbers` ensures that a zone
+// has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
 const LU: Program = unsafe { Program::new("lu.cl", include_str!("../../../kernels/lu.cl")) }
     .header(COMMON.0, COMMON.1)
     .define("BLOCK_X", BLOCK_X as i64);
 #[allow(unsafe_code)]
-// SAFETY: each thread touches only the element of its index, which it compares with `n`.
+// SAFETY: each thread compares its index with `n` and touches only the element at that index, so all accesses are
+// in bounds.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../../../../kernels/reduce.h"));
 
-/// u, r, w; front; inverse mesh widths, time step; points in x, y, z.
+/// Parameters: u, r, w; front; inverse mesh widths, time step; points in x, y, z.
 type Forward = (Rd, Rd, Wr, i32, f64, f64, f64, f64, i32, i32, i32);
-/// The same without r.
+/// The parameters of [`Forward`] without r.
 type Backward = (Rd, Wr, i32, f64, f64, f64, f64, i32, i32, i32);
 
 static FORWARD: Kernel<Forward> = Kernel::new(&LU, "forward");
 static BACKWARD: Kernel<Backward> = Kernel::new(&LU, "backward");
 static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
 
-/// Does a whole step of a zone whose faces have been exchanged: starts from the residual `r` of the previous step
-/// and leaves that of the next.
+/// Performs a whole step of a zone whose faces have been exchanged. It starts from the residual `r` that the
+/// previous step left, and leaves the residual for the next step.
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `u` or `r` is not a field of the mesh.
+/// Panics if `u` or `r` is not a field of the mesh.
 pub fn step(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
@@ -57,13 +58,13 @@ pub fn step(
     residual(mesh, k, &*u, forcing, r)
 }
 
-/// Does the forward sweep: computes w from the residual `r`, not scaled by Δt; w is 0 on the boundary.
+/// Performs the forward sweep, which computes w from the residual `r` (not scaled by Δt); w is 0 on the boundary.
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `w` is not a field of the mesh, or has more numbers than 32 bits can count.
+/// Panics if `w` is not a field of the mesh, or has more numbers than 32 bits can count.
 pub fn forward(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
@@ -77,24 +78,24 @@ pub fn forward(
     forward_fronts(mesh, numbers, k, u, r, w)
 }
 
-/// Does the backward sweep, which turns the `w` of the forward sweep into the correction.
+/// Performs the backward sweep, which turns the `w` of the forward sweep into the correction.
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `w` is not a field of the mesh.
+/// Panics if `w` is not a field of the mesh.
 pub fn backward(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd> + Copy, w: &mut Writes<'_>) -> Enqueued {
     backward_fronts(mesh, numbers(mesh, w), k, u, w)
 }
 
-/// u ← u + w / ω(2 − ω) on the interior.
+/// Computes u ← u + w / ω(2 − ω) in the interior.
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `u` is not a field of the mesh.
+/// Panics if `u` is not a field of the mesh.
 pub fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, w: impl Argument<Rd>) -> Enqueued {
     add_times(UPDATE, mesh, k, u, w)
 }
@@ -134,7 +135,8 @@ where
     Ok(())
 }
 
-/// Returns the threads of a launch and the number of fronts: a block's front number is the sum of its coordinates.
+/// Returns the number of threads of a launch and the number of fronts. A block belongs to the front whose number is
+/// the sum of the block's coordinates.
 fn fronts(mesh: &Mesh) -> ([usize; 2], i32) {
     let [x, y, z] = interior(mesh);
     let [rows, planes, _] = FORWARD.group().map(|threads| threads as usize);

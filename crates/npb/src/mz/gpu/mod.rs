@@ -1,11 +1,12 @@
 //! The stages of a zone's step on accelerators: the kernel counterparts of [`crate::mz::bt`], [`crate::mz::sp`] and
 //! [`crate::mz::lu`].
 //!
-//! The sources of the kernels are in `kernels/`. This module launches them: it chooses the numbers of the mesh that
-//! they receive, the number of threads, and the scratch memory. Every function enqueues work after the work that
+//! The kernel sources are in `kernels/`. This module launches the kernels, for which it chooses the mesh
+//! parameters, the number of threads and the scratch memory. Every function only enqueues work, after any work that
 //! its task has already enqueued, and computes nothing itself.
 //!
-//! Invariant: a field is a contiguous region of `[5, nz, ny, nx]` numbers, wherever it begins; this is asserted.
+//! Invariant: a field is a contiguous region of `[5, nz, ny, nx]` numbers, at any offset. The functions assert
+//! this.
 
 pub mod bt;
 mod exchange;
@@ -25,16 +26,16 @@ use crate::mz::zones::Shape;
 pub(crate) type Reads<'a> = DeviceView<'a, f64>;
 /// A field that a task writes.
 pub(crate) type Writes<'a> = DeviceViewMut<'a, f64>;
-/// Success if all work could be enqueued.
+/// The result of enqueueing work.
 pub(crate) type Enqueued = Result<(), DeviceError>;
-/// A parameter of a kernel that is read.
+/// A kernel parameter that is read.
 type Rd = Read<f64>;
-/// A parameter of a kernel that is written.
+/// A kernel parameter that is written.
 type Wr = Write<f64>;
 
-/// From u, forcing and the old right-hand side to the new u and right-hand side.
+/// Computes the new u and right-hand side from u, forcing and the old right-hand side.
 pub type Step = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
-/// From u and forcing to the right-hand side.
+/// Computes the right-hand side from u and forcing.
 pub(crate) type Residual = fn(&Mesh, &mut Launcher<'_>, &Reads<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
 /// Reads u and updates the right-hand side.
 pub(crate) type Sweep = fn(&Mesh, &mut Launcher<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
@@ -44,12 +45,12 @@ pub(crate) type Add = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>) 
 /// The name and source of the header that the benchmarks' kernels share.
 const COMMON: (&str, &str) = ("npb_common.h", include_str!("../../../kernels/npb_common.h"));
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points. `numbers` makes sure that a zone
-// has fewer than 2³¹ points, so that `int` can number them.
+// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points, and `numbers` ensures that a zone
+// has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
 const OPERATOR: Program =
     unsafe { Program::new("operator.cl", include_str!("../../../kernels/operator.cl")) }.header(COMMON.0, COMMON.1);
 
-/// u, forcing, r; scale; inverse mesh widths; points in x, y, z.
+/// Parameters: u, forcing, r; scale; inverse mesh widths; points in x, y, z.
 type Operator = (Rd, Rd, Wr, f64, f64, f64, f64, i32, i32, i32);
 
 static RESIDUAL: Kernel<Operator> = Kernel::new(&OPERATOR, "residual");
@@ -58,10 +59,10 @@ static ADD: Kernel<(Wr, Rd, f64, i32, i32, i32)> = Kernel::new(&OPERATOR, "add")
 /// Sets the interior of `r` to S(u) + forcing.
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `r` is not a field of the mesh.
+/// Panics if `r` is not a field of the mesh.
 pub fn residual(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
@@ -75,10 +76,10 @@ pub fn residual(
 /// Sets the interior of `r` to Δt · (S(u) + forcing).
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `r` is not a field of the mesh.
+/// Panics if `r` is not a field of the mesh.
 pub fn scaled_residual(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
@@ -101,13 +102,13 @@ fn residual_times(
     k.launch(&RESIDUAL, interior(mesh), (u, forcing, r, scale, tx, ty, tz, nx, ny, nz))
 }
 
-/// Adds the solution of a step to the state, on the interior.
+/// Adds the solution of a step to the state, in the interior.
 ///
 /// # Errors
-/// If the device rejects the work.
+/// Returns an error if the device rejects the work.
 ///
 /// # Panics
-/// If `u` is not a field of the mesh.
+/// Panics if `u` is not a field of the mesh.
 pub fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, change: impl Argument<Rd>) -> Enqueued {
     add_times(1.0, mesh, k, u, change)
 }
@@ -132,7 +133,7 @@ fn interior(Mesh { shape: Shape { nx, ny, nz }, .. }: &Mesh) -> [usize; 3] {
 /// Returns the points in x, y, z and the inverse mesh widths, in the types that kernels take.
 ///
 /// # Panics
-/// If `field` is not a field of the mesh, or a component has more points than kernels can count.
+/// Panics if `field` is not a field of the mesh, or a component has more points than kernels can count.
 fn numbers(mesh: &Mesh, field: &Writes<'_>) -> ([i32; 3], [f64; 3]) {
     let Shape { nx, ny, nz } = mesh.shape;
     assert_eq!(field.extents(), mesh.shape.array(), "shape of a zone's array");
@@ -143,7 +144,7 @@ fn numbers(mesh: &Mesh, field: &Writes<'_>) -> ([i32; 3], [f64; 3]) {
 /// Returns the points in x, y, z, in the type that kernels take.
 ///
 /// # Panics
-/// If a component has more points than kernels can count.
+/// Panics if a component has more points than kernels can count.
 fn integers(Mesh { shape, .. }: &Mesh) -> [i32; 3] {
     assert!(i32::try_from(shape.points()).is_ok(), "{} points are too many for one zone", shape.points());
     [shape.nx, shape.ny, shape.nz].map(|n| n as i32)

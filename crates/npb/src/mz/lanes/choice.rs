@@ -6,20 +6,21 @@ use pulp::Simd;
 
 use super::Lane;
 
-/// Selection of the lanes of a vector in memory that are replaced.
+/// Selects which lanes of a vector in memory are replaced.
 ///
-/// The code loads a vector, replaces some of its lanes and stores it in the same place. A compiler that recognises
-/// this emits a masked store, which takes 6.1 cycles on Zen 3 without AVX-512, whereas load, select and store take
-/// 1.6. So the choice is bit arithmetic with a mask that the compiler cannot see through.
+/// The calling code loads a vector, replaces some of its lanes and stores the vector back. A compiler that
+/// recognises this pattern emits a masked store, which takes 6.1 cycles on Zen 3 (without AVX-512), whereas load,
+/// select and store take 1.6. Therefore, the selection uses bit arithmetic with a mask that is opaque to the
+/// compiler.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<S: Simd> {
     simd: S,
-    /// All bits of the lanes that change.
+    /// A mask with all bits set in the lanes that change.
     changing: S::f64s,
 }
 
 impl<S: Simd> Choice<S> {
-    /// Chooses the lanes of `changing`.
+    /// Creates a choice of the lanes in `changing`.
     #[inline(always)]
     pub fn new(simd: S, changing: S::m64s) -> Self {
         let [all, none] = [u64::MAX, 0].map(

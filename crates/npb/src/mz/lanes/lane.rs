@@ -1,4 +1,4 @@
-//! A vector of numbers with the operators of a single number.
+//! A vector of numbers that supports the operators of a single number.
 
 use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
@@ -27,28 +27,28 @@ impl<S: Simd> Lane<S> {
         Self { simd, value: simd.splat_f64s(value) }
     }
 
-    /// Loads the numbers that begin at `at`, one per lane.
+    /// Loads numbers starting at index `at`, one per lane.
     ///
     /// # Panics
-    /// If fewer numbers follow than there are lanes.
+    /// Panics if fewer numbers than lanes follow.
     #[inline(always)]
     pub fn load(simd: S, from: &[f64], at: usize) -> Self {
         Self { simd, value: S::as_simd_f64s(&from[at..at + S::F64_LANES]).0[0] }
     }
 
-    /// Stores the lanes from `at` on.
+    /// Stores the lanes starting at index `at`.
     ///
     /// # Panics
-    /// If `to` has no room for them.
+    /// Panics if `to` has no room for all lanes there.
     #[inline(always)]
     pub fn store(self, to: &mut [f64], at: usize) {
         S::as_mut_simd_f64s(&mut to[at..at + S::F64_LANES]).0[0] = self.value;
     }
 
-    /// Loads the numbers that begin at `at`. If there are fewer than lanes, the other lanes are zero.
+    /// Loads numbers starting at index `at`. If there are fewer numbers than lanes, the remaining lanes are zero.
     ///
     /// # Panics
-    /// If `at` is beyond the end.
+    /// Panics if `at` is beyond the end.
     #[inline(always)]
     pub fn load_some(simd: S, from: &[f64], at: usize) -> Self {
         let from = &from[at..];
@@ -59,14 +59,14 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// Returns these lanes, with the first `count` of them replaced by those of `other`.
+    /// Returns this vector with the first `count` lanes replaced by those of `other`.
     #[inline(always)]
     pub(crate) fn with_first(self, count: usize, other: Self) -> Self {
         let first = self.simd.mask_between_m64s(0, count as u64).mask();
         Self { value: self.simd.select_f64s(first, other.value, self.value), ..self }
     }
 
-    /// Does the same as [`Lane::with_first`] for a `count` that is known at compile time, so that no mask is needed.
+    /// Variant of [`Lane::with_first`] for a `count` known at compile time, which needs no mask.
     #[inline(always)]
     pub(crate) fn joined(self, count: usize, other: Self) -> Self {
         native::joined(self, count, other).unwrap_or_else(
@@ -75,10 +75,10 @@ impl<S: Simd> Lane<S> {
         )
     }
 
-    /// Stores the lanes from `at` on, or as many of them as fit.
+    /// Stores the lanes starting at index `at`, or as many of them as fit.
     ///
     /// # Panics
-    /// If `at` is beyond the end.
+    /// Panics if `at` is beyond the end.
     #[inline(always)]
     pub fn store_some(self, to: &mut [f64], at: usize) {
         let to = &mut to[at..];
@@ -89,10 +89,10 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// Stores the lanes from `at` on, but only those whose index is in `range`.
+    /// Stores the lanes starting at index `at`, but only those whose index is in `range`.
     ///
     /// # Panics
-    /// If `to` has no room for all lanes.
+    /// Panics if `to` has no room for all lanes.
     #[inline(always)]
     pub fn store_within(self, to: &mut [f64], at: usize, range: &Range<usize>) {
         if range.start <= at && at + S::F64_LANES <= range.end {
@@ -103,7 +103,8 @@ impl<S: Simd> Lane<S> {
         Self { value: self.simd.select_f64s(within, self.value, old.value), ..self }.store(to, at);
     }
 
-    /// Returns the lanes whose index is in `range`, if the first one's is `at`; `None` if there are none.
+    /// Returns the lanes whose index is in `range`, if the first lane has index `at`; `None` if there are no such
+    /// lanes.
     #[inline(always)]
     fn within(self, at: usize, range: &Range<usize>) -> Option<S::m64s> {
         let [first, end] = [range.start, range.end].map(
@@ -116,15 +117,15 @@ impl<S: Simd> Lane<S> {
         )
     }
 
-    /// Returns the second of three adjacent vectors, shifted to two lanes before, one before, one after, and two
-    /// after; `None` if the processor cannot do this without memory.
+    /// Returns the middle one of three adjacent vectors shifted to start two lanes earlier, one earlier, one later,
+    /// and two later; `None` if the processor cannot do this without going through memory.
     #[inline(always)]
     pub fn sides(neighbours: [Self; 3]) -> Option<[Self; 4]> {
         native::sides(neighbours)
     }
 
-    /// Moves each lane's number to the next lane, and the last one's to the first. On AVX2, `pulp`'s rotation by
-    /// any distance takes ten instructions; this takes one.
+    /// Moves each lane's number to the next lane, and the last lane's number to the first lane. On AVX2, `pulp`'s
+    /// rotation by an arbitrary distance takes ten instructions; this one takes a single instruction.
     #[inline(always)]
     pub fn up(self) -> Self {
         match native::moved(self, true) {
@@ -133,7 +134,7 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// Moves each lane's number to the previous lane, and the first one's to the last.
+    /// Moves each lane's number to the previous lane, and the first lane's number to the last lane.
     #[inline(always)]
     pub fn down(self) -> Self {
         match native::moved(self, false) {
@@ -142,7 +143,7 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// Returns the lanes one before these; `before` is the vector that precedes this one.
+    /// Returns the vector that starts one lane earlier; `before` is the vector that precedes this one in memory.
     #[inline(always)]
     pub fn one_before(self, before: Self) -> Self {
         if let Some([_, one, _, _]) = native::sides([before, self, self]) {
@@ -151,7 +152,7 @@ impl<S: Simd> Lane<S> {
         self.up().joined(1, before.up())
     }
 
-    /// Returns the lanes one after these; `after` is the vector that follows this one.
+    /// Returns the vector that starts one lane later; `after` is the vector that follows this one in memory.
     #[inline(always)]
     pub fn one_after(self, after: Self) -> Self {
         if let Some([_, _, one, _]) = native::sides([self, self, after]) {
@@ -190,8 +191,9 @@ impl<S: Simd> Lane<S> {
         Self { value: self.simd.negate_mul_add_e_f64s(self.value, factor.value, minuend.value), ..self }
     }
 
-    /// Computes 1 / self. AVX-512 does so by Newton's method from an estimate, in an eighth of a division's time;
-    /// the result is off by one or two units in the last place, and NaN if self is 0, infinite or subnormal.
+    /// Computes 1 / self. With AVX-512, this uses Newton's method starting from an estimate, which takes an eighth
+    /// of the time of a division. The result may be off by one or two units in the last place, and is NaN if self
+    /// is 0, infinite or subnormal.
     #[inline(always)]
     pub fn recip(self) -> Self {
         let one = Self::splat(self.simd, 1.0);
@@ -206,14 +208,15 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// Computes 1 / self, correctly rounded, so that it is the same at every width. BT needs this: in narrow zones
-    /// its separate stages use other widths than its fused step, and both must agree to the last bit.
+    /// Computes 1 / self, correctly rounded, so that the result is the same at every width. BT needs this because,
+    /// in narrow zones, its separate stages use other vector widths than its fused step, and both must agree to the
+    /// last bit.
     #[inline(always)]
     pub(crate) fn exact_recip(self) -> Self {
         Self { value: self.simd.div_f64s(self.simd.splat_f64s(1.0), self.value), ..self }
     }
 
-    /// Computes 1 / √self, as exactly as [`Lane::recip`].
+    /// Computes 1 / √self with the same accuracy as [`Lane::recip`].
     #[inline(always)]
     pub fn recip_sqrt(self) -> Self {
         let [one, half, second, third] = splats(self.simd, [1.0, 1.0 / 2.0, 3.0 / 8.0, 5.0 / 16.0]);
@@ -258,7 +261,7 @@ impl<S: Simd> Mul for Lane<S> {
     }
 }
 
-/// As exact as [`Lane::recip`].
+/// Division with the accuracy of [`Lane::recip`].
 impl<S: Simd> Div for Lane<S> {
     type Output = Self;
     #[expect(clippy::suspicious_arithmetic_impl, reason = "a quotient is a product with a reciprocal")]

@@ -1,13 +1,13 @@
-//! Formulas over as many numbers at once as the processor has lanes.
+//! Vectorized formulas, which process as many numbers at once as the processor has lanes.
 //!
-//! [`Lane`] is one `f64` vector of whatever width `pulp` found at run time (AVX-512, AVX2, NEON, or one number at a
-//! time). It has the operators of a number, so a formula is written once and runs at every width. Operations are
-//! never contracted implicitly: a fused multiply-add is written [`Lane::mul_add`].
+//! [`Lane`] is an `f64` vector whose width `pulp` detects at run time (AVX-512, AVX2, NEON, or one number at a
+//! time). It supports the operators of a number, so a formula is written once and runs at every width. Operations
+//! are never contracted implicitly: a fused multiply-add must be written as [`Lane::mul_add`].
 //!
-//! All functions here have to be inlined into a function that `pulp` entered: only there may the instructions be
-//! used, and a remaining call costs more than the arithmetic. Hence every function and closure below [`dispatch`]
-//! is `inline(always)`. The macros `tabulate!` and `unroll!`, which replace the standard library's array functions
-//! and loops, add this attribute to their closures.
+//! All functions here must be inlined into a function that `pulp` has entered, because only there may the vector
+//! instructions be used; besides, a call that remains would cost more than the arithmetic. Hence every function and
+//! closure below [`dispatch`] is `inline(always)`. The macros `tabulate!` and `unroll!`, which replace the standard
+//! library's array functions and loops, add this attribute to their closures.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -15,21 +15,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pulp::{Arch, Scalar, Simd, WithSimd};
 
-/// The most lanes of any instruction set.
+/// Largest number of lanes of any instruction set.
 pub const MAX_LANES: usize = 8;
 
-/// The fewest lanes of this architecture's instruction sets, except for the portable code's single lane.
+/// Smallest number of lanes among this architecture's instruction sets, not counting the single lane of the
+/// portable code.
 const NARROWEST: usize = if cfg!(target_arch = "x86_64") { 4 } else { 2 };
 
 /// Upper limit on a vector's lanes; see [`limit_lanes`].
 static LIMIT: AtomicUsize = AtomicUsize::new(MAX_LANES);
 
-/// Limits vectors to at most `most` numbers from now on, in this process: 8 is AVX-512, 4 AVX2, 2 NEON, 1 the
-/// portable code, which needs no vectors. A processor may support several of these; without a limit the widest is
-/// used.
+/// Limits vectors in this process to at most `most` numbers from now on: 8 selects AVX-512, 4 AVX2, 2 NEON, and 1
+/// the portable code without vectors. If a processor supports several of these widths, the widest one within the
+/// limit is used.
 ///
-/// Results at different widths differ only by rounding, within what the benchmarks allow. At each width they are
-/// the same from run to run. Call this before a run, not during one.
+/// Results at different widths differ only by rounding, within the tolerance of the benchmarks. At a given width,
+/// they are the same from run to run. Call this function before a run, not during a run.
 ///
 /// ```
 /// npb::mz::limit_lanes(1);
@@ -37,13 +38,14 @@ static LIMIT: AtomicUsize = AtomicUsize::new(MAX_LANES);
 /// ```
 ///
 /// # Panics
-/// If `most` is 0.
+/// Panics if `most` is 0.
 pub fn limit_lanes(most: usize) {
     assert!(most > 0, "cannot compute with vectors of no numbers; try 1");
     LIMIT.store(most, Ordering::Relaxed);
 }
 
-/// Returns how many numbers a vector has: the processor's widest within [`limit_lanes`].
+/// Returns the number of lanes of a vector: the widest that the processor supports within the limit set by
+/// [`limit_lanes`].
 pub fn lanes() -> usize {
     struct Lanes;
     impl WithSimd for Lanes {
@@ -59,7 +61,7 @@ pub fn lanes() -> usize {
 /// [`limit_lanes`] allows.
 ///
 /// # Panics
-/// If `most` is less than 4; every row of a zone is longer.
+/// Panics if `most` is less than 4. This is no restriction, because every row of a zone is longer.
 pub fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
     assert!(most >= 4, "{most} numbers are not worth a vector");
     let most = most.min(LIMIT.load(Ordering::Relaxed));
@@ -78,11 +80,11 @@ pub(crate) fn vectorize<S: Simd, W: WithSimd>(simd: S, work: W) -> W::Output {
     simd.vectorize(Framed(work))
 }
 
-/// Work in a stack frame that begins at a cache line.
+/// Wrapper that runs work in a stack frame aligned to a cache line.
 ///
 /// The compiler spills vectors to the stack, which the platform aligns to 16 bytes. So three of four AVX-512
-/// vectors would cross a cache line, and some a page. One local variable with a larger alignment aligns the whole
-/// frame.
+/// vectors would cross a cache line, and some a page. A single local variable with a larger alignment aligns the
+/// whole frame.
 struct Framed<W>(W);
 
 impl<W: WithSimd> WithSimd for Framed<W> {
@@ -131,8 +133,8 @@ pub use scratch::Scratch;
 pub(crate) use scratch::with_scratch;
 pub(crate) use transpose::{get_square, set_square};
 
-/// Returns the array of `element(index)` for each index. Unlike `std::array::from_fn`, it is always inlined and
-/// unrolled, so the index is a constant wherever it is used.
+/// Returns an array whose elements are `element(index)`. Unlike `std::array::from_fn`, this function is always
+/// inlined and unrolled, so the index is a constant wherever it is used.
 #[inline(always)]
 pub fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) -> [T; N] {
     const { assert!(1 <= N && N <= MAX_LANES) };
@@ -161,7 +163,7 @@ pub fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) ->
     all
 }
 
-/// Calls `work` with 0 .. `N`: a loop that is always unrolled.
+/// Calls `work` with each index in 0 .. `N`, in a loop that is always unrolled.
 #[inline(always)]
 pub(crate) fn unroll<const N: usize>(work: impl FnMut(usize)) {
     let _: [(); N] = tabulate(work);

@@ -1,5 +1,5 @@
-//! Instructions of some instruction sets that `pulp` does not abstract. They return `None` elsewhere, and the
-//! caller falls back.
+//! Processor instructions that `pulp` does not abstract. On other instruction sets, the functions return `None` and
+//! the caller uses a fallback.
 
 #[cfg(target_arch = "x86_64")]
 use std::any::Any;
@@ -12,7 +12,7 @@ use pulp::x86::{V3, V4};
 
 use super::Lane;
 
-/// Returns whether vectors are those of AVX-512.
+/// Returns whether the instruction set is AVX-512.
 #[inline(always)]
 pub(crate) fn is_avx512<S: Simd>() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -28,7 +28,8 @@ fn known<S: Simd, Known: Simd>(simd: S) -> Option<Known> {
     (&simd as &dyn Any).downcast_ref().copied()
 }
 
-/// Returns an estimate of 1 / `of`, within 2⁻¹⁴ of the value; it is the same on every processor of a kind.
+/// Returns an estimate of 1 / `of` with a relative error below 2⁻¹⁴. The estimate is the same on all processors of
+/// the same kind.
 #[inline(always)]
 pub(super) fn reciprocal<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     #[cfg(target_arch = "x86_64")]
@@ -39,7 +40,7 @@ pub(super) fn reciprocal<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     None
 }
 
-/// Returns an estimate of 1 / √`of` of the same accuracy.
+/// Returns an estimate of 1 / √`of`, with the same accuracy as the estimate of 1 / `of`.
 #[inline(always)]
 pub(super) fn reciprocal_root<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! Scratch memory for vectors, which a thread reuses from call to call.
 //!
-//! Large scratch memory is in huge pages if Linux provides them. A thread goes through all of it for each zone,
-//! alternating with the zone's arrays, so with small pages it would wait for address translations.
+//! Large scratch memory uses huge pages if Linux provides them. For each zone, a thread traverses all of its
+//! scratch memory, interleaved with the zone's arrays, so with small pages it would stall on address translations.
 
 use std::cell::Cell;
 
@@ -18,9 +18,9 @@ pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     result
 }
 
-/// Bytes of a cache line on nearly all processors.
+/// Size of a cache line in bytes, on nearly all processors.
 pub const LINE: usize = 64;
-/// Bytes of a huge page on nearly all processors. Smaller scratch memory gained nothing from huge pages.
+/// Size of a huge page in bytes, on nearly all processors. Smaller scratch memory gained nothing from huge pages.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Scratch memory for vectors, which grows as needed and is reused from call to call.
@@ -36,12 +36,12 @@ impl Scratch {
         Self { small: Vec::new(), large: None }
     }
 
-    /// Returns `len` vectors that begin at a cache line and hold arbitrary values of earlier calls.
+    /// Returns `len` vectors, aligned to a cache line, that hold arbitrary values left by earlier calls.
     pub fn vectors<S: Simd>(&mut self, len: usize) -> &mut [S::f64s] {
         bytemuck::cast_slice_mut(self.numbers(len * S::F64_LANES))
     }
 
-    /// Returns `len` numbers that begin at a cache line and hold arbitrary values of earlier calls.
+    /// Returns `len` numbers, aligned to a cache line, that hold arbitrary values left by earlier calls.
     pub fn numbers(&mut self, len: usize) -> &mut [f64] {
         let bytes = len * size_of::<f64>();
         if bytes >= HUGE_PAGE {
@@ -62,12 +62,13 @@ impl Scratch {
     }
 }
 
-/// Returns the range of bytes from the first huge page boundary on.
+/// Returns the byte range that starts at the first huge page boundary.
 fn usable(large: &MmapMut) -> std::ops::Range<usize> {
     large.as_ptr().align_offset(HUGE_PAGE)..large.len()
 }
 
-/// Allocates zeros with room for `bytes` bytes after the first huge page boundary; `None` if the system refuses.
+/// Allocates zeroed memory with room for `bytes` bytes after the first huge page boundary; `None` if the system
+/// refuses.
 #[cold]
 fn in_huge_pages(bytes: usize) -> Option<MmapMut> {
     let large = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE) + HUGE_PAGE).ok()?;

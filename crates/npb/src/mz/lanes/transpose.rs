@@ -1,11 +1,12 @@
-//! Transposition of squares of numbers.
+//! Transposition of square blocks of numbers.
 
 use pulp::Simd;
 
 use super::Lane;
 
-/// Writes a transposed square of `K` components. A point of the square has `fields` fields; the components go to
-/// field `first` and those after it. `rows_of` returns the lanes of a component at these points.
+/// Writes a transposed square of `K` components. Each point of the square has `fields` fields, and the components
+/// are written to field `first` and the following fields. `rows_of` returns the lanes of a component at the
+/// square's points.
 #[inline(always)]
 pub(crate) fn set_square<S: Simd, const N: usize, const K: usize>(
     simd: S,
@@ -32,15 +33,15 @@ pub(crate) fn get_square<S: Simd, const N: usize>(
     tabulate!(|lane| Lane::new(simd, rows[lane]))
 }
 
-/// Returns the columns of the square whose rows are these vectors. They have as many lanes as there are rows: 4, or
-/// the 8 of AVX-512.
+/// Returns the columns of the square whose rows are the given vectors. The vectors have as many lanes as there are
+/// rows: 4, or 8 with AVX-512.
 ///
-/// The bits of the positions show that the steps for 8 are right. Let the element at row (b2 b1 b0) and column (c2
-/// c1 c0) be in vector (b2 b1 b0) at lane (c2 c1 c0). `deinterleave` maps four vectors v = (v1 v0) with lanes (h m
-/// l) to vectors (m l) with lanes (v1 h v0), and two vectors v to vectors l with lanes (h m v). So the first step,
-/// on vectors (b1 b0), gives vectors (b2 c1 c0) with lanes (b1 c2 b0). The second, on vectors (b2 c0), gives
-/// vectors (c2 c1 b0) with lanes (b2 b1 c0). The third, on vectors b0, gives vectors (c2 c1 c0) with lanes (b2 b1
-/// b0).
+/// Tracking the bits of the positions shows that the three steps for 8 lanes are correct. Let the element at row
+/// (b2 b1 b0) and column (c2 c1 c0) be in vector (b2 b1 b0) at lane (c2 c1 c0). `deinterleave` maps four vectors v
+/// = (v1 v0) with lanes (h m l) to vectors (m l) with lanes (v1 h v0), and two vectors v to vectors l with lanes (h
+/// m v). So the first step, on vectors (b1 b0), gives vectors (b2 c1 c0) with lanes (b1 c2 b0). The second, on
+/// vectors (b2 c0), gives vectors (c2 c1 b0) with lanes (b2 b1 c0). The third, on vectors b0, gives vectors (c2 c1
+/// c0) with lanes (b2 b1 b0).
 #[inline(always)]
 fn transpose<S: Simd, const N: usize>(simd: S, rows: [S::f64s; N]) -> [S::f64s; N] {
     const { assert!(N == 4 || N == 8) };

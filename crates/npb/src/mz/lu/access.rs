@@ -1,5 +1,5 @@
-//! Sources and destinations of the numbers in LU's sweeps: arrays for separate stages, or bundles kept between the
-//! sweeps.
+//! Sources and destinations of the numbers in LU's sweeps: arrays if the sweeps are separate stages, or bundles
+//! kept from the forward to the backward sweep.
 
 use pulp::Simd;
 
@@ -64,7 +64,7 @@ fn rows_of<'a>(
     }
 }
 
-/// Prefetches a step's share of a strip's rows in a plane of an array.
+/// Prefetches one step's share of a strip's rows in a plane of an array.
 #[inline(always)]
 fn ask<S: Simd>((mesh, array): (&Mesh, &Components<'_>), (strip, plane): (Strip, usize), step: usize) {
     let point = plane * mesh.shape.nx * mesh.shape.ny + strip.begin(0) + step * S::F64_LANES;
@@ -73,7 +73,7 @@ fn ask<S: Simd>((mesh, array): (&Mesh, &Components<'_>), (strip, plane): (Strip,
     }
 }
 
-/// Prefetches a step's share of a strip's rows in a plane of a block whose first row is `first`.
+/// Prefetches one step's share of a strip's rows in a plane of a block whose first row is `first`.
 #[inline(always)]
 fn ask_block<S: Simd>((block, first): (&Block<'_>, usize), (strip, plane): (Strip, usize), step: usize) {
     for component in &block[plane] {
@@ -85,9 +85,9 @@ fn ask_block<S: Simd>((block, first): (&Block<'_>, usize), (strip, plane): (Stri
 pub(crate) struct Stage<'a> {
     pub(crate) mesh: &'a Mesh,
     pub(crate) u: Components<'a>,
-    /// The array from which the sweep reads w; `None`: from w itself.
+    /// The array from which the sweep reads w. If `None`, it reads from w itself.
     pub(crate) r: Option<Components<'a>>,
-    /// The first row of the block.
+    /// Index of the block's first row.
     pub(crate) first: usize,
     /// The block of w.
     pub(crate) block: Block<'a>,
@@ -120,7 +120,7 @@ impl Access for Stage<'_> {
     }
 }
 
-/// The forward sweep that keeps its w in bundles.
+/// A forward sweep that keeps its w in bundles.
 #[derive(Clone)]
 pub(crate) struct Gather<'a> {
     pub(crate) mesh: &'a Mesh,
@@ -147,9 +147,9 @@ impl Access for Gather<'_> {
     fn unpack<S: Simd>(&mut self, _: S, _: (Strip, Turn<usize>), _: &[S::f64s]) {}
 }
 
-/// The backward sweep that reads w from bundles, and updates u.
+/// A backward sweep that reads w from bundles and updates u.
 pub(crate) struct Scatter<'a> {
-    /// The first row of the block.
+    /// Index of the block's first row.
     pub(crate) first: usize,
     /// The block of u.
     pub(crate) block: Block<'a>,

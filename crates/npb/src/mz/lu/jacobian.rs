@@ -1,20 +1,20 @@
 //! The matrices of LU's two sweeps, applied to vectors without being formed.
 //!
-//! A vector w of the five components is equivalent to its [`Change`]: the change of the density, w₁, those of the
-//! velocities, s_c = w_{c+1} − v_c w₁ (times ρ), and that of the inner energy, τ = w₅ − (E/ρ) w₁ − Σ v_c s_c. The
+//! A vector w of the five components is equivalent to its [`Change`]: the change of density, w₁; the changes of the
+//! velocities (times ρ), s_c = w_{c+1} − v_c w₁; and the change of inner energy, τ = w₅ − (E/ρ) w₁ − Σ v_c s_c. The
 //! product of a flux Jacobian A_d with w is the change of the flux, and the product of a viscous Jacobian N_d with
 //! w is the change of the stress. Both take a few operations, most of which the three directions share (NASA report
-//! RNR-94-007, section 3). In these unknowns the diagonal block *is a diagonal*, since N_d is one and no A_d enters
-//! it. So five multiplications turn a change of b into a change of the solution.
+//! RNR-94-007, section 3). In these unknowns the diagonal block *is diagonal*, because N_d is diagonal and no A_d
+//! contributes to the block. So five multiplications turn a change of b into a change of the solution.
 //!
-//! Invariant: velocities along the three directions are components 2, 3, 4 of the state.
+//! Invariant: components 2, 3, 4 of the state belong to the velocities along the three directions.
 
 use pulp::Simd;
 
 use crate::mz::lanes::{Lane, splats};
 use crate::mz::physics::{C1, C2, C34, C1345, COMPONENTS, CON43, DISSIPATION, Mesh};
 
-/// Over-relaxation.
+/// Over-relaxation factor ω.
 pub const OMEGA: f64 = 1.2;
 
 /// A vector of the five components.
@@ -23,12 +23,12 @@ pub(crate) type State<S> = [Lane<S>; COMPONENTS];
 /// Coefficients of the matrices, which are the same at all points of a zone.
 #[derive(Clone, Copy)]
 pub struct Coefficients<S: Simd> {
-    /// ω Δt / 2h_d, negative in the backward sweep, and the same times c₁.
+    /// ω Δt / 2h_d, negative in the backward sweep, and that value times c₁.
     advection: [Lane<S>; 3],
     elastic: [Lane<S>; 3],
     /// ω Δt / h_d².
     diffusion: [Lane<S>; 3],
-    /// The same times the second-difference dissipation.
+    /// ω Δt / h_d² times the second-difference dissipation.
     dissipation: [Lane<S>; 3],
     /// ω Δt / h_d² (κ − 1) c₃₄ = ω Δt / 3h_d² c₃₄: the additional term for the velocity along the direction.
     along: [Lane<S>; 3],
@@ -89,19 +89,19 @@ pub struct Flow<S: Simd> {
     pressure: Lane<S>,
 }
 
-/// A vector, expressed as changes of physical quantities.
+/// A vector of components, expressed as changes of physical quantities.
 #[derive(Clone, Copy)]
 pub struct Change<S: Simd> {
-    /// The density.
+    /// Change of density.
     density: Lane<S>,
-    /// ρ times the velocities.
+    /// ρ times the changes of the velocities.
     velocity: [Lane<S>; 3],
-    /// ρ times the inner energy per mass.
+    /// ρ times the change of inner energy per mass.
     heat: Lane<S>,
 }
 
 impl<S: Simd> Change<S> {
-    /// Multiplies each quantity by that of `factor`.
+    /// Multiplies each quantity by the corresponding quantity of `factor`.
     #[inline(always)]
     pub fn mul(&self, factor: &Self) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl<S: Simd> Change<S> {
         }
     }
 
-    /// [`Change::mul`], followed by the addition of `summand`.
+    /// Computes [`Change::mul`] and adds `summand`.
     #[inline(always)]
     pub(crate) fn mul_add(&self, factor: &Self, summand: &Self) -> Self {
         Self {
@@ -134,7 +134,7 @@ impl<S: Simd> Flow<S> {
         Self { volume, velocity, energy, pressure: c.c2 * (energy - kinetic) }
     }
 
-    /// Expresses a vector as a change.
+    /// Converts a vector to a change.
     #[inline(always)]
     pub fn change(&self, w: State<S>) -> Change<S> {
         let [v1, v2, v3] = self.velocity;
@@ -143,7 +143,7 @@ impl<S: Simd> Flow<S> {
         Change { density: w[0], velocity, heat: heat - v2.mul_add(velocity[1], v3 * velocity[2]) }
     }
 
-    /// Returns the vector of a change.
+    /// Converts a change back to a vector.
     #[inline(always)]
     pub fn vector(&self, change: &Change<S>) -> State<S> {
         let momentum: [Lane<S>; 3] = tabulate!(|d| self.velocity[d].mul_add(change.density, change.velocity[d]));
@@ -164,14 +164,14 @@ impl<S: Simd> Flow<S> {
     pub fn inverse(&self, c: &Coefficients<S>, factor: Lane<S>) -> Change<S> {
         let [x, y, z] = tabulate!(|d| c.momentum[d].mul_add(self.volume, c.diagonal));
         let heat = c.energy.mul_add(self.volume, c.diagonal);
-        // Computes two reciprocals from one.
+        // One reciprocal of a product yields both factors' reciprocals.
         let (xy, zh) = ((x * y).recip() * factor, (z * heat).recip() * factor);
         Change { density: c.diagonal_inverse * factor, velocity: [y * xy, x * xy, heat * zh], heat: z * zh }
     }
 
-    /// Returns the contributions of w here to the right-hand sides of the next points in x, y and z: ω Δt (±
-    /// A_d/2h_d + (N_d + D_d)/h_d²) w, + in the forward sweep, − in the backward one. `w` is the vector of
-    /// `change`.
+    /// Returns what w at this point contributes to the right-hand sides of the next points in x, y and z: ω Δt (±
+    /// A_d/2h_d + (N_d + D_d)/h_d²) w, with + in the forward sweep and − in the backward sweep. `w` is the vector
+    /// of `change`.
     ///
     /// Let b = ω Δt (± w_{d+1}/2h_d + D_d w₁/h_d²) be the convected and diffused density, and a_c s_c the
     /// corresponding term of a velocity. Then a momentum gains a_c s_c + v_c b, and the energy gains Σ v_c a_c s_c

@@ -1,13 +1,13 @@
-//! LU-MZ: symmetric successive over-relaxation, per zone and step.
+//! LU-MZ: symmetric successive over-relaxation, performed per zone and step.
 //!
 //! After the exchange of faces, a step consists of a forward sweep, a backward sweep, an update of u, and the
 //! residual that the *next* step begins with (NASA report RNR-94-007, section 3.3; over-relaxation 1.2). The stages
-//! can be run one by one, or as one [`step`] that keeps the results of the forward sweep in vector order for the
-//! backward sweep. A sweep processes a strip of rows through all planes before the next strip, so the contributions
-//! from plane to plane stay in a near cache.
+//! can run one by one, or as a single [`step`] that keeps the forward sweep's results in vector order for the
+//! backward sweep. A sweep takes one strip of rows through all planes before it starts the next strip, so the
+//! contributions from plane to plane stay in a near cache.
 //!
-//! With several threads a sweep is a wavefront of blocks of rows, each one slab of planes behind the previous
-//! block. Results are the same to the last bit, whatever the number of threads.
+//! With several threads, a sweep is a wavefront over blocks of rows, in which each block is one slab of planes
+//! behind the previous block. Results are identical to the last bit for any number of threads.
 
 mod access;
 pub mod jacobian;
@@ -37,10 +37,10 @@ use ssor::{Access, Direction, Front, Slabs};
 /// The factor of w in the update of u.
 pub(crate) const UPDATE: f64 = 1.0 / (OMEGA * (2.0 - OMEGA));
 
-/// Slabs of planes per block of rows: enough that blocks rarely wait for one another.
+/// Number of slabs of planes per block of rows, large enough that blocks rarely wait for one another.
 const SLABS_PER_BLOCK: usize = 4;
 
-/// The blocks of rows of a zone, with memory that steps reuse.
+/// A zone's blocks of rows, with scratch memory that is reused from step to step.
 #[derive(Debug, Default)]
 struct Fronts(Vec<Front>);
 
@@ -58,7 +58,7 @@ impl Fronts {
         divide(1..mesh.shape.ny - 1, threads, MAX_LANES)
     }
 
-    /// Sweeps a zone divided into the blocks `rows`, each through its own access.
+    /// Sweeps a zone that is divided into the blocks `rows`, each with its own access.
     fn sweep<A: Access + Send>(
         &mut self,
         mesh: &Mesh,
@@ -75,7 +75,7 @@ impl Fronts {
             front.prepare(mesh.shape.nx, rows.clone(), &slabs);
         }
 
-        // Fronts are in the order of the sweep, as are the slabs.
+        // Both fronts and slabs are in sweep order.
         let mut fronts: Vec<(&mut Front, &mut A)> = self.0.iter_mut().zip(&mut accesses).collect();
         if direction == Direction::Backward {
             fronts.reverse();
@@ -84,7 +84,7 @@ impl Fronts {
             let slabs = slabs.count();
             for wave in 0..slabs + blocks - 1 {
                 if wave > 0 {
-                    // The edge of each block moves to the next one; nothing enters the first.
+                    // Each block's edge moves to the next block. Nothing enters the first block.
                     for block in (1..blocks).rev() {
                         let (before, after) = fronts.split_at_mut(block);
                         std::mem::swap(&mut before[block - 1].0.edge, &mut after[0].0.edge);
@@ -109,16 +109,16 @@ impl Fronts {
         if blocks == 1 {
             waves();
         } else {
-            // Run on one of the pool's threads, for which the end of a wave need not mean sleeping and waking.
+            // Run on one of the pool's threads, because a pool thread need not sleep and wake up between waves.
             rayon::scope(move |_| waves());
         }
     }
 }
 
-/// Does the forward sweep: computes w from the residual `r`, not scaled by Δt; w is 0 on the boundary.
+/// Performs the forward sweep, which computes w from the residual `r` (not scaled by Δt); w is 0 on the boundary.
 ///
 /// # Panics
-/// If the arrays are not of the mesh's shape, or a component is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub fn forward(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
@@ -135,10 +135,10 @@ pub fn forward(
     Fronts::with(|fronts| fronts.sweep(mesh, Direction::Forward, &rows, accesses));
 }
 
-/// Does the backward sweep, which turns the `w` of the forward sweep into the correction.
+/// Performs the backward sweep, which turns the `w` of the forward sweep into the correction.
 ///
 /// # Panics
-/// As [`forward`].
+/// Panics under the same conditions as [`forward`].
 pub fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_, f64>, threads: usize) {
     let u = components(u);
     let rows = Fronts::rows(mesh, threads);
@@ -148,18 +148,19 @@ pub fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_, f64>,
     Fronts::with(|fronts| fronts.sweep(mesh, Direction::Backward, &rows, accesses));
 }
 
-/// u ← u + w / ω(2 − ω) on the interior; w is 0 on the boundary.
+/// Computes u ← u + w / ω(2 − ω) in the interior; w is 0 on the boundary.
 ///
 /// # Panics
-/// As [`update::add`].
+/// Panics under the same conditions as [`update::add`].
 pub fn add(w: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
     update::add(UPDATE, w, u, threads);
 }
 
-/// Does both sweeps and the update of u: [`forward`], [`backward`] and [`add`] in one, without the array w.
+/// Performs both sweeps and the update of u: combines [`forward`], [`backward`] and [`add`] without needing the
+/// array w.
 ///
 /// # Panics
-/// As [`forward`].
+/// Panics under the same conditions as [`forward`].
 pub fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     let rows = Fronts::rows(mesh, threads);
     Fronts::with(|fronts| {
@@ -172,11 +173,11 @@ pub fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>
     });
 }
 
-/// Does a whole step of a zone whose outer faces are in `halo`, or have been exchanged. It starts from the residual
-/// `r` of the previous step and leaves that of the next.
+/// Performs a whole step of a zone whose outer faces are in `halo`, or have been exchanged. It starts from the
+/// residual `r` that the previous step left, and leaves the residual for the next step.
 ///
 /// # Panics
-/// As [`forward`].
+/// Panics under the same conditions as [`forward`].
 pub fn step(
     mesh: &Mesh,
     mut u: ArrayViewMut4<'_, f64>,

@@ -1,4 +1,4 @@
-//! Packing: copies a turn's rows into a bundle of vectors in the order of its steps.
+//! Packing, which copies a turn's rows into a bundle of vectors in the order of the turn's steps.
 
 use pulp::Simd;
 
@@ -7,11 +7,11 @@ use crate::mz::components::cut;
 use crate::mz::lanes::{Lane, MAX_LANES, is_avx512, set_square};
 
 impl Strip {
-    /// Copies a turn's rows of these components, which are equally long, into a bundle of `fields` fields per step,
-    /// from field `first` on.
+    /// Copies a turn's rows of these components, which must have equal length, into a bundle with `fields` fields
+    /// per step, starting at field `first`.
     ///
     /// # Panics
-    /// If the components do not have these rows.
+    /// Panics if the components do not have these rows.
     #[inline(always)]
     pub fn pack<S: Simd, const K: usize>(
         &self,
@@ -39,7 +39,7 @@ impl Strip {
         }
     }
 
-    /// [`Strip::pack`], `N` steps of `N` lanes at a time.
+    /// Implementation of [`Strip::pack`] that handles `N` steps of `N` lanes at a time.
     #[inline(always)]
     fn pack_blocks<S: Simd, const N: usize, const K: usize>(
         &self,
@@ -48,7 +48,7 @@ impl Strip {
         bundle: &mut [S::f64s],
         (first, fields): (usize, usize),
     ) {
-        // All components are equally long, so one comparison for each lane is enough.
+        // All components have the same length, so one bounds check per lane is enough.
         let [ends, begins] = tabulate!(|which| {
             let Rows { numbers, first } = planes[which];
             Rows { numbers: cut(numbers, numbers[0].len()), first }
@@ -60,7 +60,8 @@ impl Strip {
                 #[inline(always)]
                 |rows: [Lane<S>; N], ending: [Lane<S>; N]| tabulate!(|lane| rows[lane].joined(lane, ending[lane]))
             };
-            // One branch for all components, so that the compiler knows the bounds of the places in each of them.
+            // A single branch covers all components, so the compiler knows that the places are within bounds in
+            // each component.
             if number > 0 && window.whole {
                 set_square::<S, N, K>(
                     simd,
@@ -92,7 +93,7 @@ impl Strip {
         }
     }
 
-    /// Returns the places of each lane during `N` steps, after `steps` steps of its row.
+    /// Returns the places of each lane during `N` steps that follow the first `steps` steps of the lane's row.
     #[inline(always)]
     fn window<const N: usize, const K: usize>(&self, rows: &Rows<[&[f64]; K]>, steps: usize) -> Window<N> {
         let places: [usize; N] = tabulate!(|lane| rows.first + self.place(lane, steps));
@@ -102,27 +103,27 @@ impl Strip {
 
 /// The places of `N` lanes during `N` steps.
 struct Window<const N: usize> {
-    /// The first step's points.
+    /// For each lane, the point at the first step.
     places: [usize; N],
     /// Whether all places are within the array.
     whole: bool,
 }
 
 impl<const N: usize> Window<N> {
-    /// Loads the numbers of each lane, if the window is whole.
+    /// Loads the numbers of each lane from a whole window.
     #[inline(always)]
     fn load<S: Simd>(&self, simd: S, from: &[f64]) -> [Lane<S>; N] {
         tabulate!(|lane| Lane::load(simd, from, self.places[lane]))
     }
 
-    /// Loads the numbers of each lane: [`load_near`].
+    /// Loads the numbers of each lane using [`load_near`].
     #[inline(always)]
     fn load_near<S: Simd>(&self, simd: S, from: &[f64]) -> [Lane<S>; N] {
         tabulate!(|lane| load_near(simd, from, self.places[lane]))
     }
 }
 
-/// Loads the numbers that begin at `place`; beyond the end it repeats the last number.
+/// Loads the numbers that begin at `place`. Beyond the end, the last number is repeated.
 #[inline(always)]
 pub(super) fn load_near<S: Simd>(simd: S, from: &[f64], place: usize) -> Lane<S> {
     if place + S::F64_LANES <= from.len() {
@@ -131,7 +132,8 @@ pub(super) fn load_near<S: Simd>(simd: S, from: &[f64], place: usize) -> Lane<S>
     Lane::load(simd, &at_end(from, place), 0)
 }
 
-/// [`load_near`] at the end of the numbers. Kept out of line, away from the other loads.
+/// The slow path of [`load_near`] at the end of the numbers, kept out of line so that it does not bloat the fast
+/// path.
 #[cold]
 #[inline(never)]
 fn at_end(from: &[f64], place: usize) -> [f64; MAX_LANES] {

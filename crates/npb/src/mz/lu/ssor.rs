@@ -1,13 +1,13 @@
-//! One sweep of symmetric successive over-relaxation through a block of rows, strip after strip.
+//! A sweep of symmetric successive over-relaxation through a block of rows, strip by strip.
 //!
-//! Forward, w ← D⁻¹ (Δt r + contributions of the points before); backward, w ← w + D⁻¹ (contributions of the points
-//! after). A strip (see [`super::wavefront`]) passes through all planes of a slab before the next strip does. As
-//! soon as a point's w is known, its contributions to the three next points are computed together, since they share
-//! most of the work. Contributions in x stay in registers. Those in y shift by a lane, and leave the strip through
-//! the slab's `edge`. Those in z wait in `ahead` for the next turn, in which the strip is at the same points of the
-//! next plane at the same steps.
+//! The forward sweep computes w ← D⁻¹ (Δt r + contributions of the points before), and the backward sweep w ← w +
+//! D⁻¹ (contributions of the points after). A strip (see [`super::wavefront`]) passes through all planes of a slab
+//! before the next strip does. As soon as a point's w is known, its contributions to the next points in x, y and z
+//! are computed together, because they share most of the work. Contributions in x stay in registers. Contributions
+//! in y shift by a lane, and leave the strip through the slab's `edge`. Contributions in z wait in `ahead` for the
+//! next turn, whose steps visit the same points in the next plane.
 //!
-//! Invariant: at lanes outside the interior w is exactly 0, so they contribute exactly 0.
+//! Invariant: w is exactly 0 in lanes outside the interior, so these lanes contribute exactly 0.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub(crate) enum Direction {
 pub(crate) struct Slabs {
     /// All planes.
     planes: Range<usize>,
-    /// Planes in a slab; the last slab may have fewer.
+    /// Number of planes per slab. The last slab may have fewer.
     share: usize,
 }
 
@@ -49,13 +49,13 @@ impl Slabs {
         self.planes.len().div_ceil(self.share)
     }
 
-    /// Returns the planes of the `number`-th slab from below.
+    /// Returns the planes of a slab, whose index `number` counts from below.
     fn planes(&self, number: usize) -> Range<usize> {
         let first = self.planes.start + number * self.share;
         first..(first + self.share).min(self.planes.end)
     }
 
-    /// Returns how many steps a strip takes through all slabs below the `number`-th, if rows have `nx` points.
+    /// Returns how many steps a strip takes through all slabs below slab `number`, if rows have `nx` points.
     fn steps_below<S: Simd>(&self, number: usize, nx: usize) -> usize {
         (number * self.share).min(self.planes.len()) * turn_len::<S>(nx) + number * S::F64_LANES
     }
@@ -64,52 +64,52 @@ impl Slabs {
 /// A block of rows during a step, with its scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Front {
-    /// Points of a row, including its boundary points.
+    /// Number of points in a row, including boundary points.
     nx: usize,
     /// The rows of the block.
     rows: Range<usize>,
     slabs: Slabs,
-    /// The state in one turn of one strip.
+    /// The packed state for one turn of one strip.
     state: Scratch,
-    /// w in one turn of one strip, or in all turns of all strips.
+    /// The packed w for one turn of one strip, or for all turns of all strips.
     w: Scratch,
-    /// Per strip, the contributions of the previous plane: `[step][component]`.
+    /// Per strip, the contributions from the previous plane, as `[step][component]`.
     ahead: Scratch,
-    /// Masks of the lanes that are at interior points: in a slab's first turn, in its last one and in all others.
-    /// Kept for the first strip and for the last one, which may have fewer rows.
+    /// Masks of the lanes that are at interior points, in three kinds: for a slab's first turn, its last turn, and
+    /// all other turns. They are kept for the first strip and for the last strip, which may have fewer rows.
     masks: Scratch,
-    /// Edge of a slab: first the contributions that enter from the previous block, later those that leave for the
-    /// next.
+    /// The edge of a slab: at first the contributions that enter from the previous block, and later those that
+    /// leave for the next block.
     pub(crate) edge: Vec<f64>,
 }
 
 /// Source and destination of a sweep's numbers.
 pub(crate) trait Access: Sync {
-    /// Whether the bundles of w of all strips are kept from the forward to the backward sweep.
+    /// Whether all strips' bundles of w are kept from the forward to the backward sweep.
     const KEPT: bool;
 
-    /// Prefetches a step's share of the numbers that [`Access::pack`] reads for a strip in a plane.
+    /// Prefetches one step's share of the numbers that [`Access::pack`] will read for a strip in a plane.
     fn prefetch<S: Simd>(&self, at: (Strip, usize), step: usize);
 
-    /// Packs the state before the sweep of a strip's turn, and w unless it is already packed.
+    /// Packs the state before a strip's turn is swept, and also w unless it is already packed.
     fn pack<S: Simd>(&self, simd: S, at: (Strip, Turn<usize>), state: &mut [S::f64s], w: &mut [S::f64s]);
 
-    /// Unpacks w after the sweep of a strip's turn.
+    /// Unpacks w after a strip's turn was swept.
     fn unpack<S: Simd>(&mut self, simd: S, at: (Strip, Turn<usize>), w: &[S::f64s]);
 }
 
 impl Front {
     /// Prepares to sweep `rows`, which have `nx` points each.
     pub(crate) fn prepare(&mut self, nx: usize, rows: Range<usize>, slabs: &Slabs) {
-        /// Steps by which an edge begins before its strip and ends after it, together.
+        /// Total number of extra steps by which an edge extends before and after its strip.
         const MARGIN: usize = 4 * MAX_LANES;
         (self.nx, self.rows, self.slabs) = (nx, rows, slabs.clone());
         self.edge.clear();
         self.edge.resize((slabs.share * (nx - 1).next_multiple_of(MAX_LANES) + MARGIN) * COMPONENTS, 0.0);
     }
 
-    /// Sweeps the `slab`-th slab from below, which must be the first one in the direction of the sweep, or follow
-    /// the previous one.
+    /// Sweeps slab `slab`, counted from below. In sweep direction, this must be the first slab or the successor of
+    /// the slab swept last.
     pub(crate) fn sweep<A: Access>(&mut self, mesh: &Mesh, direction: Direction, slab: usize, access: &mut A) {
         dispatch(self.nx - 2, Sweep { front: self, mesh, direction, slab, access });
     }
@@ -151,7 +151,7 @@ impl<A: Access> Sweep<'_, A> {
                 Strip::new(begin..(begin + lanes).min(rows.end), nx)
             }
         };
-        // Number of the n-th strip in the order of the sweep.
+        // Index of the n-th strip in sweep order.
         let number_of = {
             #[inline(always)]
             |n: usize| if BACKWARD { strips - 1 - n } else { n }
@@ -185,7 +185,7 @@ impl<A: Access> Sweep<'_, A> {
                 let turn = Turn::new(&planes, m);
                 let steps = turn.steps::<S>(nx) * COMPONENTS;
 
-                // The plane that the next turn enters, in this strip or in the next.
+                // The plane that the next turn enters, either in this strip or in the next strip.
                 let (next, plane) = (n + (i + 1) / planes.len(), (i + 1) % planes.len());
                 let plane = if BACKWARD { planes.end - 1 - plane } else { planes.start + plane };
                 let next = (next < strips).then(
@@ -196,7 +196,7 @@ impl<A: Access> Sweep<'_, A> {
                 let at = if A::KEPT { number * all + below + m * len } else { 0 } * COMPONENTS;
                 let (before, from) = w.split_at_mut(at);
                 let (w, after) = from.split_at_mut(steps);
-                // The part of w that the next turn keeps, or has kept.
+                // The part of w that the next turn will keep, or has kept.
                 let next_w = if BACKWARD { &before[before.len().saturating_sub(len * COMPONENTS)..] } else { &*after };
                 access.pack(simd, (strip, turn), &mut state[..steps], w);
                 let ask = {
@@ -244,12 +244,12 @@ fn clear<S: Simd>(simd: S, mask: &[S::f64s], w: &mut [S::f64s]) {
     }
 }
 
-/// Saved contributions that belong to another slab's turn in some of the lanes: in the first block of a slab's
-/// first turn and of its last one.
+/// Saved contributions that, in some lanes, belong to another slab's turn. They occur in the first block of a
+/// slab's first turn and of its last turn.
 struct Others<S: Simd>([[S::f64s; COMPONENTS]; MAX_LANES]);
 
 impl<S: Simd> Others<S> {
-    /// Saves them before a turn; `None` if the turn cannot overwrite any.
+    /// Saves the contributions before a turn; `None` if the turn cannot overwrite any of them.
     #[inline(always)]
     fn of<T>(turn: &Turn<T>, slabs: &Slabs, ahead: &[S::f64s]) -> Option<Self> {
         let shared = slabs.count() > 1 && (turn.ends.is_none() || turn.begins.is_none());
@@ -262,7 +262,7 @@ impl<S: Simd> Others<S> {
         )
     }
 
-    /// Restores them in lanes where the turn had no point.
+    /// Restores the contributions in lanes where the turn had no point.
     #[inline(always)]
     fn put_back(&self, simd: S, mask: &[S::f64s], ahead: &mut [S::f64s]) {
         let block = ahead.as_chunks_mut::<COMPONENTS>().0.iter_mut();
@@ -279,14 +279,14 @@ impl<S: Simd> Others<S> {
     }
 }
 
-/// Returns how many masks a strip has: those of the three kinds of turns, one after the other.
+/// Returns the number of masks of a strip, which holds the masks of the three kinds of turns one after the other.
 #[inline(always)]
 fn masks_len<S: Simd>(nx: usize) -> usize {
     2 * turn_len::<S>(nx) + S::F64_LANES
 }
 
-/// Returns the range of a turn's masks among them: those of the first turn, of the turns in between, or of the last
-/// one.
+/// Returns the range of a turn's masks within the strip's masks, depending on whether the turn is the first, an
+/// intermediate, or the last one.
 #[inline(always)]
 fn mask_of<S: Simd, T>(turn: &Turn<T>, nx: usize) -> Range<usize> {
     let len = turn_len::<S>(nx);

@@ -1,9 +1,9 @@
-//! One turn of a strip: each point needs the contributions of the previous one.
+//! One turn of a strip, in which each point needs the contributions of the previous point.
 //!
-//! The flow and the diagonal block of a point depend only on its own state. They are computed one step ahead, so
-//! that the processor always has work while it waits for the results of the previous step. A turn is a separate
-//! function, so that the compiler has all registers for it, and need not keep addresses that only packing and
-//! unpacking use.
+//! The flow and the diagonal block of a point depend only on its own state. They are computed one step ahead, which
+//! gives the processor work while it waits for the results of the previous step. A turn is a separate function, so
+//! that the compiler can use all registers for it instead of keeping addresses that only packing and unpacking
+//! need.
 
 use pulp::{Simd, WithSimd};
 
@@ -12,21 +12,21 @@ use super::wavefront::Shift;
 use crate::mz::lanes::Lane;
 use crate::mz::physics::COMPONENTS;
 
-/// A turn through a strip, backwards or not. At each step, `ask` prefetches later data.
+/// A forward or backward turn through a strip. At each step, `ask` prefetches later data.
 pub(super) struct Turning<'a, S: Simd, Ask, const BACKWARD: bool> {
     pub(super) coefficients: &'a Coefficients<S>,
     pub(super) dt: Lane<S>,
-    /// 1 where a lane is at an interior point, else 0, per step.
+    /// Per step, 1 in lanes that are at an interior point, else 0.
     pub(super) mask: &'a [S::f64s],
-    /// The state, `[step][component]`.
+    /// The state, as `[step][component]`.
     pub(super) state: &'a [S::f64s],
-    /// w, `[step][component]`. In a backward turn it has to be 0 where `mask` is 0.
+    /// w, as `[step][component]`. In a backward turn, w must be 0 where `mask` is 0.
     pub(super) w: &'a mut [S::f64s],
-    /// Contributions of the previous plane, `[step][component]`; afterwards, those of this plane.
+    /// On entry, the contributions of the previous plane, as `[step][component]`; on exit, those of this plane.
     pub(super) ahead: &'a mut [S::f64s],
-    /// Contributions of the previous strip in y, five numbers per step; afterwards, those of this strip.
+    /// On entry, the contributions of the previous strip in y, five numbers per step; on exit, those of this strip.
     pub(super) edge: &'a mut [f64],
-    /// Contributions of the previous turn in x and y; afterwards, those of this turn.
+    /// On entry, the contributions of the previous turn in x and y; on exit, those of this turn.
     pub(super) carried: &'a mut [State<S>; 2],
     pub(super) ask: Ask,
 }
@@ -35,7 +35,8 @@ pub(super) struct Turning<'a, S: Simd, Ask, const BACKWARD: bool> {
 #[derive(Clone, Copy)]
 struct Place<S: Simd> {
     flow: Flow<S>,
-    /// The inverse of its diagonal block; 0 in lanes that are not at an interior point, so that w is 0 there.
+    /// The inverse of the point's diagonal block. It is 0 in lanes that are not at an interior point, so that w is
+    /// 0 there.
     inverse: Change<S>,
 }
 
@@ -49,7 +50,7 @@ impl<S: Simd, Ask: Fn(usize), const BACKWARD: bool> WithSimd for Turning<'_, S, 
     }
 }
 
-/// [`Turning`], step by step.
+/// Performs the turn described by [`Turning`], step by step.
 #[expect(clippy::too_many_arguments, reason = "the compiler knows that arguments, unlike fields, do not alias")]
 #[inline(always)]
 fn sweep<S: Simd, const BACKWARD: bool>(
@@ -65,7 +66,7 @@ fn sweep<S: Simd, const BACKWARD: bool>(
 ) {
     let (simd, lanes) = (dt.simd(), S::F64_LANES);
     let steps = mask.len();
-    // Slices of arrays of five vectors, equally long for all operands: so hardly any index needs a bounds check.
+    // All operands are slices of equal length of arrays of five vectors, so hardly any index needs a bounds check.
     let state = &state.as_chunks::<COMPONENTS>().0[..steps];
     let w = &mut w.as_chunks_mut::<COMPONENTS>().0[..steps];
     let ahead = &mut ahead.as_chunks_mut::<COMPONENTS>().0[..steps];
@@ -86,12 +87,12 @@ fn sweep<S: Simd, const BACKWARD: bool>(
         ask(step);
         let Place { flow, inverse } = next;
 
-        // The previous strip stored its edge in the same steps. But its last row is late by one step for each lane
-        // after the first; the edge begins that many steps before the strip.
+        // The previous strip stored its edge in the same steps. But its last row lags by one step for each lane
+        // after the first, so the edge begins that many steps before the strip.
         let entering = &edge[if BACKWARD { step } else { step + 2 * (lanes - 1) }];
         let (fields, ahead) = (&mut w[step], &mut ahead[step]);
         let w: State<S> = tabulate!(|m| Lane::new(simd, fields[m]));
-        // The contribution of the previous step is added last, so that the other sums need not wait for it.
+        // The contribution of the previous step is added last, so that the other sums need not wait for that step.
         let contributed: State<S> = tabulate!(|m| {
             let along_z = Lane::new(simd, ahead[m]);
             let other = if BACKWARD { along_z } else { dt.mul_add(w[m], along_z) };
@@ -106,7 +107,7 @@ fn sweep<S: Simd, const BACKWARD: bool>(
         let change = if BACKWARD { change.mul_add(&inverse, &flow.change(w)) } else { change.mul(&inverse) };
         let w = flow.vector(&change);
 
-        // After the last point, compute it again: a branch here would take longer.
+        // After the last point, the last point is computed again, which is faster than a branch.
         next = place(if BACKWARD { step.saturating_sub(1) } else { (step + 1).min(steps - 1) });
         let along_z;
         [along_x, along_y, along_z] = flow.contributions(c, w, &change);
@@ -114,8 +115,8 @@ fn sweep<S: Simd, const BACKWARD: bool>(
         unroll!(COMPONENTS, |m| {
             fields[m] = w[m].value();
             ahead[m] = along_z[m].value();
-            // Forward, the last lane leaves the strip; after the shift it is the first. Backward, the first lane
-            // leaves.
+            // In a forward turn, the last lane leaves the strip, and after the shift it is the first lane. In a
+            // backward turn, the first lane leaves.
             let shifted = if BACKWARD { along_y[m].down() } else { along_y[m].up() };
             own[m] = if BACKWARD { along_y[m] } else { shifted }.first();
             along_y[m] = shifted;

@@ -1,7 +1,7 @@
-//! Unpacking: stores the numbers of a bundle at a turn's interior points, or adds them there.
+//! Unpacking, which stores the numbers of a bundle at a turn's interior points or adds them to the numbers there.
 //!
-//! Whole vectors are read, changed in part, and stored. Invariant: all other points keep their values, whichever
-//! row they belong to.
+//! Whole vectors are read, partly changed, and stored. Invariant: all other points keep their values, no matter
+//! which row they belong to.
 
 use pulp::Simd;
 
@@ -10,11 +10,11 @@ use super::wavefront::{Rows, Strip, Turn, turn_len};
 use crate::mz::lanes::{Choice, Lane, get_square, is_avx512, splats};
 
 impl Strip {
-    /// Stores the fields from `first` on of a bundle of `fields` fields per step at a turn's interior points of
-    /// these components, which are equally long.
+    /// Stores the fields starting at `first` of a bundle with `fields` fields per step at a turn's interior points
+    /// in these components, which must have equal length.
     ///
     /// # Panics
-    /// If the components do not have these rows.
+    /// Panics if the components do not have these rows.
     #[inline(always)]
     pub fn unpack<S: Simd, const K: usize>(
         &self,
@@ -32,12 +32,12 @@ impl Strip {
         }
     }
 
-    /// Adds `factor` times the fields from `first` on of a bundle of `fields` fields per step to a turn's interior
-    /// points of these components, which are equally long. The fields have to be 0 in lanes that are not at an
-    /// interior point.
+    /// Adds `factor` times the fields starting at `first` of a bundle with `fields` fields per step to a turn's
+    /// interior points in these components, which must have equal length. The fields must be 0 in lanes that are
+    /// not at an interior point.
     ///
     /// # Panics
-    /// If the components do not have these rows.
+    /// Panics if the components do not have these rows.
     #[inline(always)]
     pub fn add<S: Simd, const K: usize>(
         &self,
@@ -63,7 +63,7 @@ impl Strip {
         }
     }
 
-    /// Calls `put` with the numbers at a turn's interior points and the bundle's fields from `first` on.
+    /// Calls `put` with the numbers at a turn's interior points and the bundle's fields starting at `first`.
     #[inline(always)]
     fn each_point<S: Simd, const K: usize>(
         &self,
@@ -84,7 +84,7 @@ impl Strip {
         }
     }
 
-    /// [`Strip::unpack`], `N` steps of `N` lanes at a time.
+    /// Implementation of [`Strip::unpack`] that handles `N` steps of `N` lanes at a time.
     #[inline(always)]
     fn unpack_blocks<S: Simd, const N: usize, const K: usize>(
         &self,
@@ -118,8 +118,8 @@ impl Strip {
         }
     }
 
-    /// Returns a function that, for a lane's `N` steps after `steps` steps of its row, chooses the new numbers at
-    /// interior points and the old ones elsewhere.
+    /// Returns a function for the `N` steps that follow the first `steps` steps of a lane's row. It chooses the new
+    /// numbers at interior points and the old numbers elsewhere.
     #[inline(always)]
     fn at_interior<S: Simd, const N: usize>(
         &self,
@@ -135,7 +135,7 @@ impl Strip {
         move |lane, old, new| interior[lane].of(new, old)
     }
 
-    /// [`Strip::add`], `N` steps of `N` lanes at a time.
+    /// Implementation of [`Strip::add`] that handles `N` steps of `N` lanes at a time.
     #[inline(always)]
     fn add_blocks<S: Simd, const N: usize, const K: usize>(
         &self,
@@ -151,7 +151,7 @@ impl Strip {
                 #[inline(always)]
                 |m: usize| -> [Lane<S>; N] { get_square(simd, block, (first + m, fields)) }
             };
-            // Only the first block has points of two planes.
+            // Only the first block contains points of two planes.
             if let Some(ends) = ends.as_mut().filter(|_| number == 0) {
                 self.merge(
                     simd,
@@ -184,9 +184,9 @@ impl Strip {
         }
     }
 
-    /// Replaces each lane's numbers of `N` steps, after `steps` steps of its row, by the result of `put`. `put`
-    /// receives the lane, the old numbers, and the component's numbers from `rows_of`. For a lane without a row, it
-    /// must return the old numbers.
+    /// Replaces each lane's numbers by the result of `put`, for the `N` steps that follow the first `steps` steps
+    /// of the lane's row. `put` receives the lane, the old numbers, and the component's numbers from `rows_of`. For
+    /// a lane without a row, it must return the old numbers.
     #[inline(always)]
     fn merge<S: Simd, const N: usize, const K: usize>(
         &self,
@@ -199,7 +199,8 @@ impl Strip {
         let points = numbers[0].len();
         unroll!(K, |m| numbers[m] = &mut std::mem::take(&mut numbers[m])[..points]);
         let places: [usize; N] = tabulate!(|lane| *first + self.place(lane, steps));
-        // One branch for all components, so that the compiler knows the bounds of the places in each of them.
+        // A single branch covers all components, so the compiler knows that the places are within bounds in each
+        // component.
         if places[N - 1] + N <= points {
             unroll!(K, |m| {
                 let rows = rows_of(m);
@@ -220,7 +221,7 @@ impl Strip {
     }
 }
 
-/// Stores lanes from `place` on, as far as `to` reaches.
+/// Stores lanes starting at `place`, as far as `to` reaches.
 #[inline(always)]
 fn store_near<S: Simd>(numbers: Lane<S>, to: &mut [f64], place: usize) {
     if place + S::F64_LANES <= to.len() {
@@ -231,7 +232,7 @@ fn store_near<S: Simd>(numbers: Lane<S>, to: &mut [f64], place: usize) {
     }
 }
 
-/// [`store_near`] at the end of the numbers.
+/// The slow path of [`store_near`] at the end of the numbers.
 #[cold]
 #[inline(never)]
 fn store_end(numbers: &[f64], to: &mut [f64], place: usize) {

@@ -1,22 +1,23 @@
-//! Wavefronts in the lanes of a vector: adjacent rows of all planes, each one point behind the previous row.
+//! Wavefronts in the lanes of a vector, which process adjacent rows such that each row is one point behind the
+//! previous row.
 //!
-//! In LU's sweeps a point depends on the previous ones in x, y and z. Step t of a strip of rows takes point t of
-//! the first row, point t − 1 of the second and so on. These points are on one diagonal i + j, and do not depend on
-//! each other. A lane's contribution in x stays in its lane; its contribution in y moves to the next lane. Both are
-//! in registers when the next step needs them. When a lane's row has ended, the lane continues with the same row of
-//! the next plane. So lanes wait for one another at the two ends of a slab of planes, not in each plane. The
-//! backward sweep takes the very same steps in reverse.
+//! In LU's sweeps a point depends on the previous ones in x, y and z. Step t of a strip of rows processes point t
+//! of the first row, point t − 1 of the second row, and so on. These points lie on one diagonal i + j, so they do
+//! not depend on each other. A lane's contribution in x stays in the lane, and its contribution in y moves to the
+//! next lane, so both are in registers when the next step needs them. At the end of its row, a lane continues with
+//! the same row of the next plane. So lanes idle only at the two ends of a slab of planes, instead of in every
+//! plane. The backward sweep takes exactly the same steps in reverse.
 //!
-//! Steps are grouped into turns. In turn m the first lane is in plane m all the time; each other lane ends its row
-//! in plane m − 1 before it begins the one in plane m. A turn has at least one step more than a row has interior
-//! points, so that no contribution passes from one row's end to another's beginning. The number of steps is rounded
-//! up to a multiple of the number of lanes, so that a turn consists of whole blocks of as many steps as there are
-//! lanes. So only a turn's first block has points of two planes. The last turn, in which no row begins, is only
-//! that block.
+//! Steps are grouped into turns. In turn m, the first lane is in plane m throughout, while each other lane finishes
+//! its row in plane m − 1 before it begins the row in plane m. A turn has at least one step more than a row has
+//! interior points, so no contribution passes from the end of one row to the beginning of another. The number of
+//! steps is rounded up to a multiple of the number of lanes, so a turn consists of whole blocks, each with as many
+//! steps as there are lanes. Therefore, only a turn's first block contains points of two planes. The last turn, in
+//! which no row begins, consists of that block alone.
 //!
 //! A bundle holds vectors in the order `[step][field]`. Invariant: lanes that are not at an interior point of the
 //! slab — between two rows, before the first plane's, after the last one's, or without a row — hold numbers of
-//! points nearby (so that a formula stays finite there), and the mask is 0.
+//! nearby points (so that formulas stay finite there), and their mask is 0.
 
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ use pulp::Simd;
 
 use crate::mz::lanes::Lane;
 
-/// A value for the plane in which a turn's rows end, and one for the plane in which they begin; one is missing at
-/// each end of a slab.
+/// A pair of values: one for the plane in which a turn's rows end, and one for the plane in which they begin. At
+/// each end of a slab, one of the two is missing.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn<T> {
     pub ends: Option<T>,
@@ -33,7 +34,8 @@ pub struct Turn<T> {
 }
 
 impl Turn<usize> {
-    /// Returns the planes of the `number`-th turn through a slab of `planes`; there is one turn more than planes.
+    /// Returns the planes of turn `number` through a slab of `planes` planes. There is one more turn than there are
+    /// planes.
     #[inline(always)]
     pub fn new(planes: &Range<usize>, number: usize) -> Self {
         let plane = planes.start + number;
@@ -56,34 +58,35 @@ impl<T> Turn<T> {
 }
 
 impl<T: Copy> Turn<T> {
-    /// Returns both values; a missing one is replaced by the other.
+    /// Returns both values, replacing a missing value by the other one.
     #[inline(always)]
     pub(super) fn both(self) -> Option<[T; 2]> {
         Some([self.ends.or(self.begins)?, self.begins.or(self.ends)?])
     }
 }
 
-/// Returns how many steps a turn takes if rows have `nx` points, unless it is a slab's last turn.
+/// Returns how many steps any turn but a slab's last one takes if rows have `nx` points.
 #[inline(always)]
 pub fn turn_len<S: Simd>(nx: usize) -> usize {
     (nx - 1).next_multiple_of(S::F64_LANES)
 }
 
-/// One or more planes: the numbers of one or several components, and the index at which a strip's first row begins.
+/// One or more planes, given as the numbers of one or several components and the index at which a strip's first row
+/// begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<T> {
     pub numbers: T,
     pub first: usize,
 }
 
-/// Adjacent rows, at most one per lane, the same ones in all planes.
+/// Adjacent rows, at most one per lane. The rows are the same in all planes.
 #[derive(Clone, Copy, Debug)]
 pub struct Strip {
-    /// The first row within a plane.
+    /// Index of the strip's first row within a plane.
     row: usize,
     /// Number of rows.
     pub(super) count: usize,
-    /// Points of a row, including its two boundary points.
+    /// Number of points in a row, including its two boundary points.
     pub(super) nx: usize,
 }
 
@@ -94,7 +97,7 @@ impl Strip {
         Self { row: rows.start, count: rows.len(), nx }
     }
 
-    /// Returns the point that the first row begins with, in a plane whose first row is `first`.
+    /// Returns the first point of the strip's first row, in a plane whose first row is `first`.
     #[inline(always)]
     pub fn begin(&self, first: usize) -> usize {
         (self.row - first) * self.nx
@@ -111,8 +114,8 @@ impl Strip {
         }
     }
 
-    /// Returns the plane that a lane is in at a step of a turn, and its point, counted from the strip's first one;
-    /// `None` if that is not an interior point.
+    /// Returns a lane's plane and point at a step of a turn, where points are counted from the strip's first point;
+    /// `None` if the lane is not at an interior point.
     #[inline(always)]
     pub(super) fn point<S: Simd, T>(&self, turn: Turn<T>, step: usize, lane: usize) -> Option<(T, usize)> {
         let (rows, along) = match step.checked_sub(lane) {
@@ -123,15 +126,16 @@ impl Strip {
         Some((rows, lane * self.nx + along + 1))
     }
 
-    /// Returns the point, counted from the strip's first one, at which a lane is after `steps` steps of its row. A
-    /// lane without a row gets the point of the last row's lane. Rows continue beyond their ends here.
+    /// Returns the point of a lane after `steps` steps of its row, counted from the strip's first point. A lane
+    /// without a row gets the point of the last row's lane. For this purpose, rows continue beyond their ends.
     #[inline(always)]
     pub(super) fn place(&self, lane: usize, steps: usize) -> usize {
         lane.min(self.count - 1) * (self.nx - 1) + steps + 1
     }
 }
 
-/// Entry of numbers into the first or the last lane, after the lanes have shifted between two steps.
+/// Masks for inserting a number into the first or the last lane, after the lanes have been shifted between two
+/// steps.
 #[derive(Clone, Copy)]
 pub(crate) struct Shift<S: Simd> {
     simd: S,

@@ -1,13 +1,13 @@
 //! The spatial operator: r = scale · (S(u) + forcing) at the interior points of a zone.
 //!
 //! S(u) is the sum over the three directions of central differences of the inviscid fluxes, the viscous terms, and
-//! second and fourth differences of u as artificial dissipation (NASA report RNR-94-007, sections 3.2 and 4.2). Its
-//! stencil is a star: points on an edge of the zone never affect the result.
+//! second and fourth differences of u as artificial dissipation (NASA report RNR-94-007, sections 3.2 and 4.2). The
+//! stencil is a star, so points on an edge of the zone never affect the result.
 //!
-//! A point's fluxes are computed once, and added to the sums of its neighbours. Planes of constant z are swept
-//! upwards. A row is one loop along x, in vectors; the first and the last may reach beyond the row's interior.
-//! Nearby planes are kept as blocks. The operator writes the interior of r and zeros at the ends of its rows; all
-//! code that uses r expects 0 there.
+//! A point's fluxes are computed once and added to the sums of its neighbours. The operator sweeps upwards through
+//! the planes of constant z. A row is a single vectorized loop along x, whose first and last vector may reach
+//! beyond the row's interior. Copies of nearby planes are kept as blocks. The operator writes the interior of r and
+//! zeros at the ends of its rows; all code that uses r expects 0 there.
 
 pub mod blocks;
 mod planes;
@@ -33,11 +33,11 @@ pub use sweep::Operator;
 /// Prefetch distance, in blocks.
 const AHEAD: usize = 4;
 
-/// Sets the interior of `r` to S(u) + forcing, on `threads` threads; a boundary element of `r` is left alone or set
-/// to 0. All arrays are `[5, nz, ny, nx]`.
+/// Sets the interior of `r` to S(u) + forcing, on `threads` threads. Boundary elements of `r` are either left alone
+/// or set to 0. All arrays have the shape `[5, nz, ny, nx]`.
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub fn residual(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
@@ -48,10 +48,10 @@ pub fn residual(
     residual_of(mesh, &u.into(), forcing, r, threads);
 }
 
-/// [`residual()`] for a state whose outer faces may be in a halo.
+/// Variant of [`residual()`] for a state whose outer faces may be in a halo.
 ///
 /// # Panics
-/// As [`residual()`].
+/// Panics under the same conditions as [`residual()`].
 pub fn residual_of(
     mesh: &Mesh,
     u: &State<'_>,
@@ -62,11 +62,11 @@ pub fn residual_of(
     apply(mesh, u, forcing, 1.0, r, threads);
 }
 
-/// [`residual()`] in the interior planes `planes` only. `u` is the whole array; `forcing` and `r` have only these
-/// planes.
+/// Variant of [`residual()`] that computes only the interior planes `planes`. `u` is the whole array; `forcing` and
+/// `r` contain only these planes.
 ///
 /// # Panics
-/// If an array does not have this shape, or a component of it is not contiguous.
+/// Panics if an array does not have this shape, or a component of it is not contiguous.
 pub(crate) fn residual_in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
@@ -88,7 +88,7 @@ pub(crate) fn assert_shapes(mesh: &Mesh, planes: &Range<usize>, [u, forcing, r]:
 /// Sets the interior of `r` to Δt · (S(u) + forcing): the right-hand side of a step of BT and of SP.
 ///
 /// # Panics
-/// As [`residual()`].
+/// Panics under the same conditions as [`residual()`].
 pub fn scaled_residual(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
@@ -132,7 +132,7 @@ fn apply_in_planes(
 /// Sets `forcing` so that the exact solution is a steady state: −S(u) of the exact solution, 0 on the boundary.
 ///
 /// # Panics
-/// As [`residual()`].
+/// Panics under the same conditions as [`residual()`].
 pub(crate) fn force(mesh: &Mesh, mut forcing: ArrayViewMut4<'_, f64>) {
     forcing.fill(0.0);
     let none = forcing.to_owned();

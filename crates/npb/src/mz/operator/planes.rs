@@ -1,10 +1,11 @@
-//! Copies of the planes around the one that the spatial operator processes, in [blocks](super::blocks).
+//! Copies, in [blocks](super::blocks), of the planes around the plane that the spatial operator processes.
 //!
-//! The first and the last plane, and the first and the last row of the others, are not copied: the operator reads
-//! their contributions to the interior from the original arrays.
+//! The first and last planes, and the first and last rows of the other planes, are not copied. The operator
+//! computes their contributions to the interior from the original arrays.
 //!
 //! Invariant: where a row ends within a block, and in the blocks before the first row and after the last one, the
-//! state is an arbitrary but finite number: it is read with weight 0, and 0 times infinity or NaN would not be 0.
+//! state is arbitrary but finite. It must be finite because it is read with weight 0, and 0 times infinity or NaN
+//! is not 0.
 
 use std::ops::Range;
 
@@ -16,41 +17,41 @@ use crate::mz::lanes::Lane;
 use crate::mz::physics::COMPONENTS;
 use crate::mz::zones::Shape;
 
-/// Number of planes kept: those up to two away.
+/// Number of planes kept, which are the current plane and those up to two away.
 const KEPT: usize = 5;
 
-/// The planes; plane k is at index k mod 5.
+/// The planes, where plane k is at index k mod 5.
 pub(super) struct Planes<'a> {
     shape: Shape,
     planes: [&'a mut [Block]; KEPT],
     zeros: &'a [Block],
 }
 
-/// A row of blocks, and the rows two away from it, which the fourth differences need.
+/// A row of blocks, with the rows two away that the fourth differences need.
 pub(super) struct Around<'a> {
-    /// The row, with one more block before and after it.
+    /// The row itself, with one extra block before and after it.
     pub(super) here: &'a [Block],
-    /// The rows two before and two after in y; zeros if they have no weight.
+    /// The rows two before and two after in y. A row without weight is replaced by zeros.
     pub(super) y: [&'a [Block]; 2],
-    /// The row two below in z; zeros if it has no weight.
+    /// The row two below in z, replaced by zeros if it has no weight.
     pub(super) below: &'a [Block],
     /// Destination for the copy of the row two above.
     pub(super) above: &'a mut [Block],
 }
 
-/// Returns the range of the blocks of inner row `j` in a plane.
+/// Returns the range of blocks that inner row `j` occupies in a plane.
 #[inline(always)]
 fn inner(pitch: usize, j: usize) -> Range<usize> {
     1 + (j - 1) * pitch..1 + j * pitch
 }
 
 impl<'a> Planes<'a> {
-    /// Returns how many numbers of scratch are needed. The scratch has to begin at a cache line.
+    /// Returns the size of the scratch memory needed, in numbers. The scratch memory must begin at a cache line.
     pub(super) fn numbers(shape: Shape) -> usize {
         (KEPT * distance(Self::blocks(shape)) + pitch(shape)) * size_of::<Block>() / size_of::<f64>()
     }
 
-    /// Returns the blocks of a plane: those of its inner rows, one before them and one after them.
+    /// Returns the number of blocks in a plane: those of its inner rows, plus one block before and one after them.
     #[inline(always)]
     fn blocks(shape: Shape) -> usize {
         pitch(shape) * (shape.ny - 2) + 2
@@ -71,7 +72,7 @@ impl<'a> Planes<'a> {
         Self { shape, planes, zeros }
     }
 
-    /// Copies the inner rows of the inner plane `k` of the state, over plane k − 5.
+    /// Copies the inner rows of the state's inner plane `k`, overwriting plane k − 5.
     #[inline(always)]
     pub(super) fn copy<S: Simd>(&mut self, simd: S, u: &StatePlanes<'_>, k: usize) {
         let Shape { nx, ny, .. } = self.shape;
@@ -118,7 +119,7 @@ impl<'a> Planes<'a> {
         }
     }
 
-    /// Returns zeros for each component of a row that has no weight, eight points at a time.
+    /// Returns zeros for each component, which replace a row that has no weight, eight points at a time.
     #[inline(always)]
     pub(super) fn zeros(&self) -> &'a [[f64; POINTS]] {
         &self.zeros.as_flattened()[..pitch(self.shape)]

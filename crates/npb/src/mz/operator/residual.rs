@@ -1,4 +1,4 @@
-//! Completion of a plane of r: adds the forcing, applies the factor, and sets the ends of rows to 0.
+//! Completion of a plane of r, which adds the forcing, applies the factor, and sets the ends of rows to 0.
 
 use pulp::Simd;
 
@@ -10,7 +10,7 @@ use crate::mz::lanes::Lane;
 use crate::mz::physics::COMPONENTS;
 use crate::mz::prefetch::prefetch;
 
-/// A plane of r, and the forcing there.
+/// A plane of r, with the corresponding plane of the forcing.
 #[derive(Default)]
 pub(super) struct Residual<'a> {
     pub(super) forcing: Components<'a>,
@@ -25,7 +25,7 @@ pub(super) struct ResidualRow<'a> {
 }
 
 impl Residual<'_> {
-    /// Returns inner row `j`, of `nx` points; an empty row unless r is to be `COMPLETE`.
+    /// Returns inner row `j`, which has `nx` points, or an empty row unless r is to be `COMPLETE`.
     #[inline(always)]
     pub(super) fn row<const COMPLETE: bool>(&mut self, nx: usize, j: usize) -> ResidualRow<'_> {
         if !COMPLETE {
@@ -42,7 +42,7 @@ impl Residual<'_> {
 }
 
 impl ResidualRow<'_> {
-    /// Sets r from the `l`-th point of block `b` on; sets it to 0 at the ends of the row.
+    /// Sets r starting at point `l` of block `b`. At the ends of the row, r is set to 0.
     #[inline(always)]
     pub(super) fn complete<S: Simd>(&mut self, constants: &Constants<S>, (b, l): (usize, usize), sums: Five<S>) {
         let scale = constants.scale;

@@ -1,8 +1,8 @@
-//! A point's contributions to the spatial operator, at itself and at adjacent points.
+//! A point's contributions to the spatial operator, both at the point itself and at adjacent points.
 //!
-//! If each sum computed the terms that it consists of, a flux would be computed at each of its point's six
-//! neighbours. Here it is computed once and added to all of them, with the viscous terms and the dissipation.
-//! Points two away contribute only to the fourth differences, which need nothing but their state.
+//! If each sum computed its own terms, the same flux would be computed once for each of the point's six neighbours.
+//! Here it is computed once and added to all their sums, together with the viscous terms and the dissipation.
+//! Points two away contribute only to the fourth differences, which need nothing but the points' state.
 
 use pulp::Simd;
 
@@ -33,8 +33,8 @@ impl<S: Simd> Point<S> {
         Self { state, velocity: [va, vb, vc], pressure, heat }
     }
 
-    /// Returns `sums` plus the point's contribution to itself, the centre of all differences; `weight` is that of
-    /// the dissipation.
+    /// Returns `sums` plus the point's contribution to itself, as the centre of all differences. `weight` is the
+    /// weight of the dissipation.
     #[inline(always)]
     pub(super) fn to_itself(&self, constants: &Constants<S>, weight: Lane<S>, sums: Five<S>) -> Five<S> {
         let velocity = self.velocity;
@@ -46,8 +46,8 @@ impl<S: Simd> Point<S> {
         sums
     }
 
-    /// Returns the contributions in direction `d` to the previous and to the next point: the flux, and the terms of
-    /// viscosity and of dissipation, the latter with these weights.
+    /// Returns the contributions in direction `d` to the previous and to the next point: the flux, the viscous
+    /// terms, and the dissipation terms with the given weights.
     #[inline(always)]
     pub(super) fn beside(&self, constants: &Constants<S>, d: usize, weights: [Lane<S>; 2]) -> [Five<S>; 2] {
         let (state, velocity) = (self.state, self.velocity);
@@ -55,7 +55,7 @@ impl<S: Simd> Point<S> {
         let carried = constants.convection[d] * velocity[d];
         let push = constants.convection[d] * self.pressure;
         let work = carried * self.pressure;
-        // The diffused part is the same for both.
+        // The diffused part is the same for both points.
         let shear: [Lane<S>; 3] = tabulate!(|c| {
             let viscosity = if c == d { constants.viscosity_along[d] } else { constants.viscosity[d] };
             viscosity * velocity[c]
@@ -79,8 +79,8 @@ impl<S: Simd> Point<S> {
     }
 }
 
-/// Returns the weights of u(l−2) … u(l+2) at point `l` of a line of `n`: the second difference times `weight`, less
-/// [`EPS4`] times the fourth difference, which takes another form near the boundary.
+/// Returns the weights of u(l−2) … u(l+2) at point `l` of a line of `n`: the second difference times `weight`,
+/// minus [`EPS4`] times the fourth difference, which takes another form near the boundary.
 pub fn dissipation(weight: f64, l: usize, n: usize) -> [f64; 5] {
     let fourth = match l {
         1 => [0.0, 0.0, 5.0, -4.0, 1.0],
@@ -93,19 +93,19 @@ pub fn dissipation(weight: f64, l: usize, n: usize) -> [f64; 5] {
     tabulate!(|w| weight * second[w] - EPS4 * fourth[w])
 }
 
-/// The weights of [`dissipation`] in a zone, by position along a line; 0 where there is no such sum. The five
-/// weights of a position are, in this order: that of the point two before in the point's own sum; those of the
-/// point itself in the sum of the previous point, in its own, and in that of the next point; and that of the point
-/// two after in its own sum.
+/// The weights of [`dissipation`] in a zone, by position along a line. The five weights of a position are, in this
+/// order: the weight of the point two before in this point's sum; the weights of this point in the previous point's
+/// sum, in its own sum, and in the next point's sum; and the weight of the point two after in this point's sum. A
+/// weight is 0 if there is no such sum.
 pub struct DissipationWeights {
-    /// In x, in blocks.
+    /// The weights in x, in blocks.
     pub x: Vec<Block>,
     pub y: Vec<[f64; 5]>,
     pub z: Vec<[f64; 5]>,
 }
 
 impl DissipationWeights {
-    /// Computes the weights of a zone, which has at least six points in each direction.
+    /// Computes the weights of a zone, which must have at least six points in each direction.
     pub fn new(mesh: &Mesh) -> Self {
         let Shape { nx, ny, nz } = mesh.shape;
         let line = |d: usize, n: usize| {
@@ -118,7 +118,7 @@ impl DissipationWeights {
         };
         let all = |d: usize, n: usize| {
             let line = line(d, n);
-            // All weights but the first three and the last three are the same.
+            // All positions except the first three and the last three have the same weights.
             let mut weights = vec![line(3); n];
             (0..3).chain(n - 3..n).for_each(|l| weights[l] = line(l));
             weights
@@ -130,7 +130,7 @@ impl DissipationWeights {
         Self { x, y: all(1, ny), z: all(2, nz) }
     }
 
-    /// Returns which of the rows two away from row (j, k) have any weight: in y before and after, in z below.
+    /// Returns which of the rows two away from row (j, k) have any weight: before in y, after in y, and below in z.
     #[inline(always)]
     pub(super) fn outer(&self, j: usize, k: usize) -> [bool; 3] {
         let ([south, .., north], [below, ..]) = (self.y[j], self.z[k]);
@@ -164,13 +164,13 @@ pub(super) struct Weights<'a, S: Simd> {
     /// Weights in the adjacent sums in y and in z.
     pub(super) y: [Lane<S>; 2],
     pub(super) z: [Lane<S>; 2],
-    /// Weight in the points' own sums, except for the part of x.
+    /// Weight in the points' own sums, without the part due to x.
     here: Lane<S>,
 }
 
 /// The weights of a vector of points.
 pub(super) struct InX<S: Simd> {
-    /// Weights in their own sums.
+    /// Weights in the points' own sums.
     pub(super) here: Lane<S>,
     /// Weights in the sums of the previous and the next points.
     pub(super) beside: [Lane<S>; 2],
@@ -179,7 +179,7 @@ pub(super) struct InX<S: Simd> {
 }
 
 impl<S: Simd> Weights<'_, S> {
-    /// Returns the weights from the `l`-th point of block `b` on.
+    /// Returns the weights starting at point `l` of block `b`.
     #[inline(always)]
     pub(super) fn x(&self, b: usize, l: usize) -> InX<S> {
         let [first, before, here, after, last] = load(self.simd, &self.x[b], l);
@@ -187,7 +187,7 @@ impl<S: Simd> Weights<'_, S> {
     }
 }
 
-/// The constants of the operator that are the same on all rows.
+/// The operator's constants, which are the same for all rows.
 #[derive(Clone, Copy)]
 pub(super) struct Constants<S: Simd> {
     /// Factors of the fluxes, by direction: 1/(2h).
@@ -197,14 +197,15 @@ pub(super) struct Constants<S: Simd> {
     viscosity_along: [Lane<S>; 3],
     /// Factors of the square of the velocity along a direction.
     square: [Lane<S>; 3],
-    /// The same factors for the point itself, all directions together: of velocities, of the heat, of squares.
+    /// The corresponding factors for the point itself, summed over all directions: of the velocities, of the heat,
+    /// and of the squares.
     viscosity_here: [Lane<S>; 3],
     heat_here: Lane<S>,
     square_here: [Lane<S>; 3],
     /// Factors of the energy and of twice the kinetic energy: for the pressure, and for ρ times [`Point::heat`].
     pressure: [Lane<S>; 2],
     heat_of: [Lane<S>; 2],
-    /// Factor of the states two points away in y or z.
+    /// Factor of states two points away in y or z.
     pub(super) outer: Lane<S>,
     /// Factor of the result.
     pub(super) scale: Lane<S>,

@@ -1,10 +1,11 @@
-//! The sums at the points of a zone, from the first contribution until they are complete.
+//! The sums at a zone's points, from their first contribution until they are complete.
 //!
-//! A sum is complete when the point above it has contributed, a plane later. So the sums of two planes are in
-//! progress; those of the upper plane have only the contributions from below. Within a plane, a row's contributions
-//! to the next row wait in `ahead`, and the row's own sums wait in `behind` for the next row's contributions.
+//! A sum is complete once the point above it, in the next plane, has contributed. So the sums of two planes are in
+//! progress, of which the upper plane's sums contain only contributions from below. Within a plane, a row's
+//! contributions to the next row wait in `ahead`, and the row's own sums wait in `behind` for the next row's
+//! contributions.
 //!
-//! Invariant: the initial contents of scratch memory affect no sums but those of the boundary, which are never read.
+//! Invariant: the initial contents of scratch memory affect only the sums at the boundary, which are never read.
 
 use pulp::Simd;
 
@@ -22,23 +23,24 @@ pub(super) struct Sums<'a> {
 
 /// The sums to which a row contributes.
 pub(super) struct SumsOfRow<'a> {
-    /// Sums of the same row in the plane below, which this row completes; afterwards, those in the plane above,
-    /// which begin with this row's contributions.
+    /// On entry, the sums of the same row in the plane below, which this row completes. On exit, the sums of the
+    /// row in the plane above, which begin with this row's contributions.
     pub(super) across: &'a mut [Block],
-    /// Its own sums, with the contributions from below.
+    /// The row's own sums, with the contributions from below.
     pub(super) own: &'a mut [Block],
-    /// Sums of the previous row: with this row's contributions they lack only those from above.
+    /// Sums of the previous row. Once this row has contributed, they lack only the contributions from above.
     pub(super) before: &'a mut [Block],
-    /// Contributions of the previous row; afterwards, those to the next row.
+    /// On entry, the contributions from the previous row; on exit, the contributions to the next row.
     pub(super) ahead: &'a mut [Block],
-    /// Sums of the previous row so far; afterwards, the row's own.
+    /// On entry, the previous row's sums so far; on exit, this row's own sums.
     pub(super) behind: Behind<'a>,
 }
 
-/// A row of sums that lack the next row's contributions.
+/// A row of sums that still lack the next row's contributions.
 ///
-/// The last point of a vector also receives a contribution from the next vector. It is kept separately: adding it
-/// to the vector at once would read and write a part of a vector that has just been stored.
+/// The last point of a vector also receives a contribution from the next vector. That contribution is kept
+/// separately, because adding it to the vector at once would read and write part of a vector that has just been
+/// stored.
 ///
 /// Both rows begin with an empty block.
 pub(super) struct Behind<'a> {
@@ -48,14 +50,14 @@ pub(super) struct Behind<'a> {
 }
 
 impl Behind<'_> {
-    /// Returns the sums of the vector from the `l`-th point of block `b` on.
+    /// Returns the sums of the vector that starts at point `l` of block `b`.
     #[inline(always)]
     pub(super) fn get<S: Simd>(&self, simd: S, (b, l): (usize, usize)) -> Five<S> {
         add(load(simd, &self.sums[b + 1], l), load(simd, &self.late[b + 1], l))
     }
 
-    /// Sets these sums, except for the next vector's contribution, to `sums`. The first lane of `to_before` belongs
-    /// to the previous vector and is stored there.
+    /// Sets the vector's sums to `sums`, which lack the next vector's contribution. The first lane of `to_before`
+    /// is a contribution to the previous vector and is stored there.
     #[inline(always)]
     pub(super) fn set<S: Simd>(&mut self, (b, l): (usize, usize), sums: Five<S>, to_before: Five<S>) {
         let (block, lane) = if l == 0 { (b, POINTS - 1) } else { (b + 1, l - 1) };
@@ -65,13 +67,13 @@ impl Behind<'_> {
 }
 
 impl<'a> Sums<'a> {
-    /// Returns how many numbers of scratch are needed.
+    /// Returns the size of the scratch memory needed, in numbers.
     pub(super) fn numbers(shape: Shape) -> usize {
         let pitch = pitch(shape);
         (2 * distance(pitch * shape.ny) + 3 * pitch + 2) * size_of::<Block>() / size_of::<f64>()
     }
 
-    /// Creates sums with the arbitrary contents of `scratch`.
+    /// Creates sums whose initial values are the arbitrary contents of `scratch`.
     pub(super) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
         let (pitch, blocks) = (pitch(shape), bytemuck::cast_slice_mut::<f64, Block>(scratch));
         let distance = distance(pitch * shape.ny);
@@ -84,8 +86,8 @@ impl<'a> Sums<'a> {
         Self { pitch, planes: [even, odd], ahead, behind: Behind { sums, late } }
     }
 
-    /// Returns the sums for row `j` of plane `k`. The first row has none before it; its `before` is that of the
-    /// second row.
+    /// Returns the sums for row `j` of plane `k`. The first row has no row before it, so it gets the same `before`
+    /// as the second row.
     #[inline(always)]
     pub(super) fn row(&mut self, k: usize, j: usize) -> SumsOfRow<'_> {
         let Self { pitch, planes: [even, odd], ahead, behind: Behind { sums, late } } = self;

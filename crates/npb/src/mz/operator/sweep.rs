@@ -1,7 +1,7 @@
-//! The sweep of the operator upwards through the planes of a zone.
+//! The operator's upward sweep through the planes of a zone.
 //!
-//! Each plane contributes to the sums of its own points, of the adjacent rows, and of the planes below and above.
-//! Then the sums of the plane below are complete, and become r.
+//! Each plane contributes to the sums of its own points, including those in adjacent rows, and to the planes below
+//! and above. After that, the sums of the plane below are complete and become r.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::prefetch;
 use crate::mz::zones::Shape;
 
-/// The operator during its sweep upwards through the planes of a zone.
+/// The operator during its upward sweep through the planes of a zone.
 pub struct Operator<'a, S: Simd> {
     simd: S,
     mesh: &'a Mesh,
@@ -30,20 +30,21 @@ pub struct Operator<'a, S: Simd> {
     weights: DissipationWeights,
     planes: Planes<'a>,
     sums: Sums<'a>,
-    /// The plane after the last one to be computed.
+    /// The index one past the last plane to compute.
     end: usize,
 }
 
 impl<'a, S: Simd> Operator<'a, S> {
-    /// Returns how many numbers of scratch are needed. The scratch has to begin at a cache line.
+    /// Returns the size of the scratch memory needed, in numbers. The scratch memory must begin at a cache line.
     pub fn numbers(shape: Shape) -> usize {
         Planes::numbers(shape) + Sums::numbers(shape)
     }
 
-    /// Creates an operator that will compute the planes `planes`, with scratch of [`Operator::numbers`].
+    /// Creates an operator that will compute the planes `planes`. `scratch` must have [`Operator::numbers`]
+    /// numbers.
     ///
     /// # Panics
-    /// If a line of points is too short for the fourth differences near its ends.
+    /// Panics if a line of points is too short for the fourth differences near its ends.
     #[inline(always)]
     pub fn new(
         simd: S,
@@ -74,19 +75,19 @@ impl<'a, S: Simd> Operator<'a, S> {
         operator
     }
 
-    /// Computes the interior of plane `k` of r, which must be the plane above the last one computed. Sets the ends
-    /// of its rows to 0.
+    /// Computes the interior of plane `k` of r, which must be the plane above the one computed last. Sets the ends
+    /// of the plane's rows to 0.
     #[inline(always)]
     pub fn plane(&mut self, k: usize, r: ComponentsMut<'_>) {
         vectorize(self.simd, Plane { operator: self, k, r });
     }
 
-    /// Adds plane `k`'s contributions to all sums, and copies the plane two above. If it is to `COMPLETE` the sums
-    /// of the plane below, they become `residual`.
+    /// Adds plane `k`'s contributions to all sums, and copies the plane two above. If `COMPLETE`, this completes
+    /// the sums of the plane below, which become `residual`.
     #[inline(always)]
     fn contribute<const COMPLETE: bool>(&mut self, k: usize, mut residual: Residual<'_>) {
         let Shape { nx, ny, nz } = self.mesh.shape;
-        // A local copy, which the writes below cannot alias, so that it need not be read again.
+        // A local copy cannot alias the writes below, so it need not be reloaded after them.
         let constants = self.constants;
         let here = self.u.plane(k);
         let above = (k + 2 < nz - 1).then(
@@ -174,8 +175,8 @@ impl<'a, S: Simd> Operator<'a, S> {
         }
     }
 
-    /// Adds the contributions of the first or the last row of plane `k`, which is boundary, to the adjacent inner
-    /// row.
+    /// Adds the contributions of the first or the last row of plane `k`, which is a boundary row, to the adjacent
+    /// inner row.
     #[inline(always)]
     fn outer_row(&mut self, plane: &StatePlane<'_>, k: usize, j: usize) {
         let nx = self.mesh.shape.nx;
@@ -203,8 +204,8 @@ impl<'a, S: Simd> Operator<'a, S> {
         }
     }
 
-    /// Adds plane `k`'s contributions to the plane below, if it is to `COMPLETE` its sums, which become `residual`;
-    /// else to the plane above.
+    /// Adds plane `k`'s contributions to one adjacent plane. If `COMPLETE`, that is the plane below, whose sums are
+    /// then complete and become `residual`; otherwise it is the plane above.
     #[inline(always)]
     fn contribute_across<const COMPLETE: bool>(&mut self, k: usize, mut residual: Residual<'_>) {
         let Shape { nx, ny, .. } = self.mesh.shape;
@@ -231,7 +232,7 @@ impl<'a, S: Simd> Operator<'a, S> {
     }
 }
 
-/// Start of the sweep: everything that the sums need before the first plane can be completed.
+/// The start of the sweep, which adds everything that the sums need before the first plane can be completed.
 struct Begin<'o, 'a, S: Simd> {
     operator: &'o mut Operator<'a, S>,
     first: usize,
@@ -252,8 +253,8 @@ impl<V: Simd> WithSimd for Begin<'_, '_, V> {
     }
 }
 
-/// One call of [`Operator::plane`], as a separate function: registers are few, and the caller needs some for its
-/// own values.
+/// One call of [`Operator::plane`], as a separate function because registers are scarce and the caller needs some
+/// for its own values.
 struct Plane<'o, 'a, 'r, S: Simd> {
     operator: &'o mut Operator<'a, S>,
     k: usize,

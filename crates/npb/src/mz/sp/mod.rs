@@ -1,9 +1,9 @@
 //! SP-MZ: approximate factorisation into scalar pentadiagonal systems along x, y and z.
 //!
 //! A step of a zone, after the exchange, is a residual, a transform into waves, a sweep in each direction with the
-//! transform to the next, and the addition of the result to the state. Each of these is a function, which may be a
-//! task. [`step`] does all of them, plane by plane as far as lines lie in planes. Source: NASA reports RNR-94-007,
-//! section 4.4, and NAS-03-010.
+//! transform to the next, and the addition of the result to the state. Each of these stages is a function that can
+//! run as a task. [`step`] performs all stages, plane by plane as far as lines lie in planes. Source: NASA reports
+//! RNR-94-007, section 4.4, and NAS-03-010.
 
 pub mod penta;
 mod sweep;
@@ -32,7 +32,7 @@ pub use crate::mz::bt::add;
 /// Transforms the right-hand side `r` into waves in x ("txinvr").
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// Panics if an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<true, false, false>(mesh, u, r, threads);
 }
@@ -40,7 +40,7 @@ pub fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>
 /// Solves all lines in x for the right-hand side `r`. The solution replaces `r`, as waves in y ("ninvr").
 ///
 /// # Panics
-/// As [`transform`].
+/// Panics under the same conditions as [`transform`].
 pub fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<false, true, false>(mesh, u, r, threads);
 }
@@ -48,7 +48,7 @@ pub fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
 /// Solves all lines in y for the right-hand side `r`. The solution replaces `r`, as waves in z ("pinvr").
 ///
 /// # Panics
-/// As [`transform`].
+/// Panics under the same conditions as [`transform`].
 pub fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<false, false, true>(mesh, u, r, threads);
 }
@@ -56,12 +56,12 @@ pub fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
 /// Solves all lines in z for the right-hand side `r`. The solution replaces `r`, as conserved quantities ("tzetar").
 ///
 /// # Panics
-/// As [`transform`].
+/// Panics under the same conditions as [`transform`].
 pub fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
-/// Does a whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
+/// Performs a whole step of a zone whose outer faces are in `halo`, or have been exchanged; see [`passes::step`].
 pub fn step(
     mesh: &Mesh,
     u: ArrayViewMut4<'_, f64>,
@@ -72,11 +72,11 @@ pub fn step(
     passes::step((in_planes, in_rows), mesh, (u, halo), forcing, threads);
 }
 
-/// Does the part of a step that stays within the interior planes `planes`: residual, transform, x and y. `u` is the
-/// whole array; `forcing` and `r` have only these planes.
+/// Performs the part of a step that stays within the interior planes `planes`: residual, transform, x and y. `u` is
+/// the whole array; `forcing` and `r` contain only these planes.
 ///
 /// # Panics
-/// If an array does not have this shape, or a component of it is not contiguous.
+/// Panics if an array does not have this shape, or a component of it is not contiguous.
 pub fn in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
@@ -93,13 +93,13 @@ pub fn in_planes(
     });
 }
 
-/// Ends a step: updates `u` in the rows `rows` ([`in_z::add`]).
+/// Completes a step by updating `u` in the rows `rows`; see [`in_z::add`].
 pub fn in_rows(mesh: &Mesh, rows: Range<usize>, u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     in_z::add(LinesInZ, mesh, rows, u, r, threads);
 }
 
-/// Runs one of the stages that stay within planes of constant z: the transform into waves, the sweep in x, or that
-/// in y.
+/// Runs one of the stages that stay within planes of constant z: the transform into waves, the sweep in x, or the
+/// sweep in y.
 fn sweep_planes<const TRANSFORM: bool, const X: bool, const Y: bool>(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
@@ -113,8 +113,8 @@ fn sweep_planes<const TRANSFORM: bool, const X: bool, const Y: bool>(
     });
 }
 
-/// The planes of `r` from `first` on: one of the stages, or all of them after the residual, which alone needs
-/// `forcing`.
+/// Work on the planes of `r` from `first` on: either one of the stages, or the residual followed by all stages.
+/// Only the residual needs `forcing`.
 struct InPlanes<'a, const TRANSFORM: bool, const X: bool, const Y: bool> {
     mesh: &'a Mesh,
     u: StatePlanes<'a>,

@@ -1,12 +1,12 @@
-//! SP's pentadiagonal systems: one line per lane, and all three matrices of a line at once.
+//! SP's pentadiagonal systems, solved with one line per lane and all three matrices of a line at once.
 //!
-//! Components 1, 2, 3 share a matrix, whose convection is that of the flow. In the matrices of components 4 and 5,
-//! convection is faster or slower by the speed of sound. Everything else is common to the three (NASA report
-//! RNR-94-007, section 4.4). Rows are eliminated without pivoting as they come; the values that substitution needs
-//! are stored per point.
+//! Components 1, 2, 3 share a matrix, in which convection has the speed of the flow. In the matrices of components
+//! 4 and 5, convection is faster or slower by the speed of sound. Everything else is common to the three matrices
+//! (NASA report RNR-94-007, section 4.4). Rows are eliminated in order, without pivoting, and the values needed for
+//! substitution are stored per point.
 //!
 //! The unknowns are the interior points of a line. The boundary values at its ends are zero, so couplings to them
-//! vanish: in elimination since nothing precedes the first row, in substitution since it begins with zeros.
+//! vanish: in elimination because nothing precedes the first row, and in substitution because it begins with zeros.
 
 use pulp::Simd;
 
@@ -14,12 +14,12 @@ use super::transforms::State;
 use crate::mz::lanes::Lane;
 use crate::mz::physics::{C1C5, C34, COMPONENTS, DISSIPATION, EPS4, Mesh};
 
-/// Matrices of a line.
+/// Number of matrices per line.
 const MATRICES: usize = 3;
-/// Vectors stored per point: each matrix's two upper diagonals, and the right-hand sides.
+/// Number of vectors stored per point: each matrix's two upper diagonals, and the right-hand sides.
 const STORED: usize = 2 * MATRICES + COMPONENTS;
 
-/// The matrix of each component.
+/// Index of the matrix for each component.
 const MATRIX: [usize; COMPONENTS] = [0, 0, 0, 1, 2];
 
 /// Coefficients of the matrices of a direction, which are the same at all points of a zone.
@@ -27,12 +27,12 @@ const MATRIX: [usize; COMPONENTS] = [0, 0, 0, 1, 2];
 pub struct Weights<S: Simd> {
     /// Δt/2h.
     convection: Lane<S>,
-    /// Of the two diagonals next to the main one: the constant part and the factor of 1/ρ.
+    /// For the two diagonals next to the main diagonal, the constant part and the factor of 1/ρ.
     beside: Lane<S>,
     viscosity: Lane<S>,
     /// The outermost diagonals.
     outer: Lane<S>,
-    /// Of the main diagonal: the constant part, in most rows, and in the first and the last row.
+    /// For the main diagonal, the constant part in most rows, and in the first and last rows.
     inside: Lane<S>,
     at_end: Lane<S>,
     zero: Lane<S>,
@@ -76,18 +76,19 @@ impl<S: Simd> Weights<S> {
 pub struct Point<S: Simd> {
     /// The even part of the diagonals next to the main one.
     beside: Lane<S>,
-    /// The coupling of the previous row to this point, per matrix; and that of the next row.
+    /// Per matrix, the coupling of the previous row to this point, and of the next row to this point.
     above: [Lane<S>; MATRICES],
     below: [Lane<S>; MATRICES],
 }
 
-/// Returns how many vectors a line of `length` points stores.
+/// Returns the number of vectors stored for a line of `length` points.
 pub const fn stored(length: usize) -> usize {
-    // Two empty rows come before the first, so that it needs no special case.
+    // Two empty rows precede the first row, so that the first row needs no special case.
     (length + 2) * STORED
 }
 
-/// Prepares the storage of a line for [`eliminate`], which does not undo this. So one call is enough for many lines.
+/// Prepares the storage of a line for [`eliminate`]. Elimination leaves the prepared part intact, so one call is
+/// enough for many lines.
 #[inline(always)]
 pub fn prepare<S: Simd>(simd: S, rows: &mut [S::f64s]) {
     rows[..2 * STORED].fill(simd.splat_f64s(0.0));
@@ -98,7 +99,7 @@ pub fn prepare<S: Simd>(simd: S, rows: &mut [S::f64s]) {
 /// [`prepare`]d.
 ///
 /// # Panics
-/// If the length of `rows` is not [`stored`]`(length)`.
+/// Panics if the length of `rows` is not [`stored`]`(length)`.
 #[inline(always)]
 pub fn eliminate<S: Simd>(
     simd: S,
@@ -144,7 +145,7 @@ pub fn eliminate<S: Simd>(
     }
 }
 
-/// Finds the solution of an eliminated line, and passes it to `give` point by point, in descending order.
+/// Computes the solution of an eliminated line, and passes it to `give` point by point, in descending order.
 #[inline(always)]
 pub fn substitute<S: Simd>(simd: S, length: usize, rows: &[S::f64s], mut give: impl FnMut(usize, State<S>)) {
     let zero = [Lane::splat(simd, 0.0); COMPONENTS];

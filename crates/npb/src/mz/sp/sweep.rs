@@ -1,11 +1,11 @@
-//! The sweeps of SP within planes of constant z, one line per lane.
+//! SP's sweeps within planes of constant z, with one line per lane.
 //!
-//! 1/ρ and the speed of sound, which all lines of a plane need, are computed once per plane. Lines of several
-//! planes, in x and in y, are solved together if those of one plane would leave lanes idle. The transform that
+//! 1/ρ and the speed of sound, which all lines of a plane need, are computed once per plane. In both x and y, lines
+//! of several planes are solved together if the lines of one plane would leave lanes idle. The transform that
 //! follows a sweep is applied to each point of the solution before it is stored.
 //!
-//! Invariant: the right-hand side is 0 on the boundary. So a line through the boundary, which fills a vector that
-//! would have lanes to spare, is solved by zero.
+//! Invariant: the right-hand side is 0 on the boundary. So a line on the boundary may be included to fill a
+//! vector's spare lanes: its solution is zero.
 
 use pulp::{Simd, WithSimd};
 
@@ -20,7 +20,8 @@ use crate::mz::prefetch::{asks_for_line, prefetch_far};
 use crate::mz::zones::Shape;
 use crate::with_columns;
 
-/// Fields of a bundle within a plane: 1/ρ, the momentum along the lines, the speed of sound, the right-hand side.
+/// Number of fields in a bundle within a plane: 1/ρ, the momentum along the lines, the speed of sound, and the
+/// right-hand side.
 const FIELDS: usize = RIGHT + COMPONENTS;
 const VOLUME: usize = 0;
 const MOMENTUM: usize = 1;
@@ -30,7 +31,7 @@ const RIGHT: usize = 3;
 /// Prefetch distance, in points.
 const AHEAD: usize = 256;
 
-/// The flow in a plane, or in several consecutive ones, as one slice per quantity.
+/// The flow in one plane or several consecutive planes, as one slice per quantity.
 pub(crate) struct FlowPlane<'a> {
     /// 1/ρ.
     pub(crate) volume: &'a mut [f64],
@@ -38,7 +39,7 @@ pub(crate) struct FlowPlane<'a> {
     pub(crate) sound: &'a mut [f64],
 }
 
-/// Loads the state at the points from `at` on.
+/// Loads the state at the points starting at `at`.
 #[inline(always)]
 fn state<S: Simd>(simd: S, u: &Components<'_>, at: usize) -> State<S> {
     tabulate!(|m| Lane::load_some(simd, u[m], at))
@@ -59,8 +60,8 @@ pub(crate) fn find_flow<S: Simd>(simd: S, u: Components<'_>, r: &ComponentsMut<'
     }
 }
 
-/// Transforms the right-hand side in a plane into waves in x, and computes the flow at the same time. If it
-/// `is_alone`, both the state and the right-hand side come from memory, so it prefetches the points that come next.
+/// Transforms the right-hand side in a plane into waves in x, and computes the flow at the same time. If
+/// `is_alone`, both the state and the right-hand side come from memory, so the following points are prefetched.
 #[inline(always)]
 pub(crate) fn enter_plane<S: Simd>(
     simd: S,
@@ -87,19 +88,19 @@ pub(crate) fn enter_plane<S: Simd>(
     }
 }
 
-/// Solves the lines in direction `D` of some planes, x (0) or y (1), and transforms the solution into waves in the
-/// next one.
+/// Solves the lines in direction `D`, x (0) or y (1), of some planes, and transforms the solution into waves in the
+/// next direction.
 pub(crate) struct Sweep<'a, 'r, const D: usize> {
     pub(crate) mesh: &'a Mesh,
     pub(crate) planes: usize,
     pub(crate) u: Components<'a>,
     pub(crate) flow: &'a FlowPlane<'a>,
     pub(crate) r: &'a mut ComponentsMut<'r>,
-    /// Scratch for [`scratch_vectors`] vectors, from a cache line on.
+    /// Scratch memory for [`scratch_vectors`] vectors, aligned to a cache line.
     pub(crate) scratch: &'a mut [f64],
 }
 
-/// Returns how many vectors of scratch a sweep in x or y needs.
+/// Returns the number of scratch vectors that a sweep in x or y needs.
 pub(crate) fn scratch_vectors(Shape { nx, ny, .. }: Shape) -> usize {
     (FIELDS * nx + stored(nx - 2)).max(stored(ny - 2))
 }
@@ -114,7 +115,8 @@ impl WithSimd for Sweep<'_, '_, 0> {
         let weights = Weights::new(simd, mesh, 0);
         let c = Constants::new(simd);
         let (lines, length) = (ny - 2, nx - 2);
-        // Rows are packed with their ends, since whole rows suit vectors better; the ends are left unchanged.
+        // Rows are packed including their ends, because whole rows suit vectors better. The ends are left
+        // unchanged.
         let scratch = bytemuck::cast_slice_mut::<f64, S::f64s>(scratch);
         let (points, rows) = scratch[..FIELDS * nx + stored(length)].split_at_mut(FIELDS * nx);
         prepare(simd, rows);
@@ -161,17 +163,17 @@ impl WithSimd for Sweep<'_, '_, 1> {
 
 /// Parameters that the lines in y of a zone share.
 struct LinesInY<S: Simd> {
-    /// Interior points of a line.
+    /// Number of interior points in a line.
     length: usize,
-    /// Distance from one point to the next.
+    /// Distance from one point of a line to the next.
     nx: usize,
     weights: Weights<S>,
     constants: Constants<S>,
 }
 
 impl<S: Simd> LinesInY<S> {
-    /// Solves a bundle of lines for the right-hand side `r`, in place: planes are small enough to stay in the
-    /// cache. `flow` is 1/ρ, the momentum in y and the speed of sound.
+    /// Solves a bundle of lines for the right-hand side `r`. This is done in place, because planes are small enough
+    /// to stay in the cache. `flow` consists of 1/ρ, the momentum in y, and the speed of sound.
     #[inline(always)]
     fn solve(
         &self,
@@ -208,7 +210,8 @@ impl<S: Simd> LinesInY<S> {
     }
 }
 
-/// Solves the lines of a bundle. `transform` of the solution replaces the right-hand side at each point.
+/// Solves the lines of a bundle. At each point, the result of applying `transform` to the solution replaces the
+/// right-hand side.
 #[inline(always)]
 fn solve<S: Simd>(
     simd: S,
@@ -246,7 +249,7 @@ fn solve<S: Simd>(
     );
 }
 
-/// Returns the five vectors of a bundle's point from `field` on.
+/// Returns five vectors of a bundle's point, starting at `field`.
 #[inline(always)]
 pub(super) fn vectors<S: Simd>(simd: S, point: &[S::f64s], field: usize) -> State<S> {
     tabulate!(|m| Lane::new(simd, point[field + m]))

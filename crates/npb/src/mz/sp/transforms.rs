@@ -67,7 +67,7 @@ impl<S: Simd> Flow<S> {
         self.sound_squared * self.slowness
     }
 
-    /// Computes the flow from the state `u` if 1/ρ and 1/a are known.
+    /// Computes the flow from the state `u` and the known values of 1/ρ and 1/a.
     #[inline(always)]
     pub(crate) fn known(c: &Constants<S>, u: State<S>, volume: Lane<S>, slowness: Lane<S>) -> Self {
         let velocity: [Lane<S>; 3] = tabulate!(|d| u[d + 1] * volume);

@@ -1,8 +1,8 @@
-//! The sweep of SP in z, within rows of constant y, one line per lane.
+//! SP's sweep in z, within rows of constant y, with one line per lane.
 //!
-//! Lines are solved in place, whole rows of them, including the lines at the rows' ends, which are solved by zero.
-//! Planes far apart tend to displace each other from the cache. So elimination keeps the values that it reads from
-//! them for substitution.
+//! Lines are solved in place, in whole rows that include the lines at the rows' ends, whose solution is zero.
+//! Planes that are far apart tend to evict each other from the cache. So elimination keeps the values that it reads
+//! from the planes for use in substitution.
 
 use pulp::Simd;
 
@@ -17,7 +17,7 @@ use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::{asks_for_line, prefetch_far};
 use crate::mz::zones::Shape;
 
-/// Vectors that elimination keeps of a point for substitution: the state, 1/ρ and 1/a.
+/// Number of vectors that elimination keeps per point for substitution: the state, 1/ρ and 1/a.
 const KEPT: usize = COMPONENTS + 2;
 /// Prefetch distance, in bundles of lines.
 const AHEAD: usize = 1;
@@ -31,7 +31,7 @@ impl InZ for LinesInZ {
     fn sweep<S: Simd>(self, simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch) {
         let Shape { nx, ny, nz } = mesh.shape;
         let (plane, length) = (nx * ny, nz - 2);
-        // All components are equally long, so one comparison is enough.
+        // All components have the same length, so one bounds check is enough.
         let far = (length - 1) * plane + rows * nx;
         let lines = Lines { weights: Weights::new(simd, mesh, 2), constants: Constants::new(simd), length };
         match planes {
@@ -47,13 +47,12 @@ impl InZ for LinesInZ {
     }
 }
 
-/// Arrays that a sweep reads and writes: [`Rows`] of a kind that is known at compile time. A branch at every number
-/// would cost more than the access itself.
+/// The arrays that a sweep reads and writes: [`Rows`] whose variant is known at compile time, because a branch at
+/// every number would cost more than the access itself.
 struct Planes<'p, 'a, 'r, const ADD: bool> {
-    /// The array that is written, plane by plane: the state if the solution is added to it, or else the right-hand
-    /// side.
+    /// The array to write, plane by plane: the state if the solution is added to it, otherwise the right-hand side.
     near: &'p mut [ComponentsMut<'r>],
-    /// The other of the two, planes `plane` points apart.
+    /// The other of the two arrays, whose planes are `plane` points apart.
     far: Components<'a>,
     plane: usize,
 }
@@ -104,7 +103,7 @@ impl<const ADD: bool> Planes<'_, '_, '_, ADD> {
 struct Lines<S: Simd> {
     weights: Weights<S>,
     constants: Constants<S>,
-    /// Interior points of a line.
+    /// Number of interior points in a line.
     length: usize,
 }
 
@@ -128,7 +127,7 @@ impl<S: Simd> Lines<S> {
         }
     }
 
-    /// Solves a bundle of lines; the first is number `first`.
+    /// Solves a bundle of lines, whose first line has index `first`.
     #[inline(always)]
     fn bundle<const ADD: bool>(
         &self,
@@ -148,7 +147,7 @@ impl<S: Simd> Lines<S> {
             stored,
             #[inline(always)]
             |k| {
-                // Each plane has one cache line per component here, a pattern that no processor foresees.
+                // Each plane has one cache line per component here, a pattern that no hardware prefetcher predicts.
                 read.prefetch::<S>(k, first + (AHEAD + 1) * S::F64_LANES - 1);
                 let u = read.state(simd, columns, k);
                 let flow = Flow::new(constants, u);

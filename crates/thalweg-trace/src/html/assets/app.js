@@ -1,4 +1,4 @@
-// The application: the view, the selection, and their copy in the page's address.
+// The application state: the view and the selection, which are mirrored in the page's address.
 
 const app = {
   view: { from: 0, to: 1 },
@@ -12,7 +12,7 @@ const app = {
   isDirty: false,
   isOverlayDirty: false,
 
-  /** Shows a range of time, as far as it is near the run. */
+  /** Shows a time range, clamped to the vicinity of the run. */
   show(from, to) {
     const { head } = this.trace,
       whole = Math.max(head.last - head.begin, 1000);
@@ -33,7 +33,7 @@ const app = {
   },
   zoom(factor, around = (this.view.from + this.view.to) / 2) {
     const { from, to } = this.view;
-    // At either limit, the range does not move.
+    // At either zoom limit, the range stays where it is.
     if (factor < 1 && to - from <= 50.5) return;
     this.show(around - (around - from) * factor, around + (to - around) * factor);
   },
@@ -72,7 +72,7 @@ const app = {
     this.isDirty = this.isOverlayDirty = false;
   },
 
-  /** Selects a task, or none if it is negative; `isJump` brings it into view. */
+  /** Selects a task, or clears the selection if `task` is negative. If `isJump`, scrolls the task into view. */
   select(task, isJump) {
     const { trace } = this;
     this.selection = task;
@@ -101,7 +101,7 @@ const app = {
       this.redrawOverlay();
     });
   },
-  /** Selects the task with a number; whether there is one. */
+  /** Selects the task with the given number; returns whether there is such a task. */
   selectNumber(number) {
     const task = this.trace.number.indexOf(number);
     if (task >= 0) this.select(task, true);
@@ -119,7 +119,7 @@ const app = {
     const task = lane.items[clamp(at + direction, 0, lane.items.length - 1)];
     if (task !== undefined) this.select(task, true);
   },
-  /** Selects what runs at the same time in the next lane above or below. */
+  /** Selects the task that runs at the same time in the next lane above or below. */
   otherLane(direction) {
     if (this.selection < 0) {
       this.neighbour(1);
@@ -151,7 +151,7 @@ const app = {
     this.overview.resize();
   },
 
-  /** Keeps the range and the selection in the address, so that a copy of it shows the same. */
+  /** Stores the range and the selection in the address, so that a copied link shows the same view. */
   remember() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
@@ -164,7 +164,7 @@ const app = {
       try {
         history.replaceState(null, '', `#${parts.join('&')}`);
       } catch {
-        /* Some browsers refuse this for files, or when it happens too often. */
+        /* Some browsers refuse this call for local files, or if it is made too often. */
       }
     }, 300);
   },

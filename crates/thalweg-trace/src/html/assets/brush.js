@@ -1,12 +1,12 @@
-// A brush paints the spans of one lane into pixels. A pixel column that few spans reach shows the colour that covers most of
-// it, as strong as it is covered. A column that many spans share shows their colours stacked, each as high as its share, so
-// that a lane seen from afar is an area chart of itself.
+// A brush paints the spans of one lane into pixels. A pixel column with few spans shows the colour that covers most
+// of it, blended by its coverage. A column with many spans shows their colours stacked, each as high as its share,
+// so a lane that is zoomed out becomes an area chart.
 
-/** A column that at least this many spans share is stacked. */
+/** A column with at least this many spans is stacked. */
 const CROWD = 3;
 
 class Brush {
-  /** There are `hues` colours. Spans of at least `labelWidth` pixels are remembered for their labels. */
+  /** Creates a brush with `hues` colours. Spans at least `labelWidth` pixels wide are remembered for labels. */
   constructor(width, hues, labelWidth) {
     Object.assign(this, { width, hues, labelWidth });
     this.cover = new Float32Array(width);
@@ -29,7 +29,7 @@ class Brush {
       wide = right - left;
     if (wide >= this.labelWidth) this.labels.push(node, left, right, colour);
     if (isMarked) this.mark(left, right);
-    // Neighbours that touch stay apart by up to a pixel, unless they are too narrow for that.
+    // Touching neighbours are separated by up to a pixel, unless they are too narrow.
     const from = left > 0 ? left : 0,
       gap = wide > 4 ? 1 : wide > 1 ? wide * 0.15 : 0;
     const to = right - gap < width ? Math.max(right - gap, from) : width,
@@ -113,7 +113,7 @@ class Brush {
   }
 }
 
-/** A pixel between two others. */
+/** Blends two pixels. */
 function mixPixels(under, over, part) {
   const share = Math.round(part * 256),
     rest = 256 - share;

@@ -1,7 +1,7 @@
-// The trace's tables as typed arrays, from the blocks of columns that `html/encode.rs` wrote. Times are nanoseconds since
-// the runtime was built; a time that is not known is NaN, and a position that is not known is −1.
+// The trace's tables as typed arrays, from the blocks of columns that `html/encode.rs` wrote. Times are nanoseconds
+// since the runtime was built; a time that is not known is NaN, and a position that is not known is −1.
 
-/** Takes a block out of the page: base64, then zlib. */
+/** Extracts a block from the page, undoing first base64 and then zlib. */
 async function takeBlock(id) {
   const node = find(id);
   const text = node.textContent;
@@ -16,19 +16,19 @@ async function takeBlock(id) {
   }
   const { readable, writable } = new DecompressionStream('deflate');
   const writer = writable.getWriter();
-  // Failures to unpack also arrive at the reader.
+  // Errors during decompression are also reported through the reader.
   writer.write(bytes).catch(() => {});
   writer.close().catch(() => {});
   return new Uint8Array(await new Response(readable).arrayBuffer());
 }
 
-/** Decodes one column of variable-length integers of `length` bytes in all into `out`. */
+/** Decodes one column of variable-length integers, `length` bytes in total, into `out`. */
 function decodeColumn(bytes, at, length, kind, out) {
   const isSigned = kind !== 'plain',
     isDelta = kind === 'deltas';
   let last = 0;
   if (out.length > 1 && (length === 1 || bytes.subarray(at, at + length - 1).every((byte) => byte >= 0x80))) {
-    // One integer stands for all.
+    // A single integer represents the whole column.
     const one = new Float64Array(1);
     decodeColumn(bytes, at, length, isSigned ? 'signed' : 'plain', one);
     for (let index = 0; index < out.length; index += 1) out[index] = isDelta ? one[0] * (index + 1) : one[0];
@@ -43,7 +43,7 @@ function decodeColumn(bytes, at, length, kind, out) {
       if (byte >= 0x80) {
         byte = bytes[at++];
         value |= (byte & 0x7f) << 14;
-        // Above 21 bits, arithmetic instead of bits: numbers may exceed 32 bits.
+        // Above 21 bits, use arithmetic instead of bit operations, because numbers may exceed 32 bits.
         for (let factor = 2097152; byte >= 0x80; factor *= 128) {
           byte = bytes[at++];
           value += (byte & 0x7f) * factor;
@@ -56,7 +56,7 @@ function decodeColumn(bytes, at, length, kind, out) {
   }
 }
 
-/** The columns of a block, each decoded when it is taken. */
+/** The columns of a block, each of which is decoded when it is first requested. */
 class Columns {
   constructor(directory, bytes) {
     this.bytes = bytes;
@@ -75,14 +75,14 @@ class Columns {
     return out;
   }
 
-  /** Positions that were stored plus one. */
+  /** Decodes positions that were stored plus one. */
   takeOptions(name) {
     const out = this.take(name, Int32Array);
     for (let index = 0; index < out.length; index += 1) out[index] -= 1;
     return out;
   }
 
-  /** Times that were stored as folded distances plus one from the first known of `references`. */
+  /** Decodes times that were stored as folded distance plus one, relative to the first known time of `references`. */
   takeTimes(name, ...references) {
     const out = this.take(name);
     for (let index = 0; index < out.length; index += 1) {
@@ -158,7 +158,7 @@ async function loadTrace() {
     notes: { at: columns.take('note.at'), task: columns.take('note.task'), kind: columns.take('note.kind') },
   };
   trace.copies.data = columns.takeOptions('copy.data');
-  // Only the panel of a selected task needs the rest.
+  // Only the detail panel of a selected task needs the remaining columns.
   const later = {
     number: () => columns.take('number'),
     parent: () => columns.takeOptions('parent'),
@@ -176,7 +176,7 @@ async function loadTrace() {
   return trace;
 }
 
-/** A property that is computed when it is first read. */
+/** Defines a property that is computed when it is first read. */
 function lazily(object, name, compute) {
   const get = () => {
     const value = compute();
@@ -193,7 +193,7 @@ function takeSpans(columns, prefix, fields) {
   return { start, end, ...Object.fromEntries(fields.map((field) => [field, columns.take(`${prefix}.${field}`)])) };
 }
 
-/** Gaps between bodies with their causes, and where those of each unit begin. */
+/** Gaps between bodies with their causes, and the position of each unit's first gap. */
 function takeGaps(columns) {
   const start = columns.take('gap.start'),
     end = columns.take('gap.duration');
@@ -206,7 +206,7 @@ function takeGaps(columns) {
   };
 }
 
-/** Tasks in order of time, why each started, and since when that was so. */
+/** The tasks of a path in order of time, with the reason for each start and the time of that reason. */
 function takePath(columns, prefix) {
   return {
     tasks: columns.take(`${prefix}.task`, Int32Array),

@@ -1,7 +1,7 @@
 // The panel of the selected task: name, place, stages, predecessors and successors.
 
 const OUTCOMES = ['did not run', 'done', 'failed', 'continued without its thread'];
-/** Ways to access a region, by the number in the column. */
+/** Access modes, indexed by the number in the column. */
 const MODES = ['reads', 'writes', 'updates', 'updates in any order', 'reduces into', 'is ordered by'];
 const NOTES = [
   'poisoned: a predecessor failed',
@@ -9,7 +9,7 @@ const NOTES = [
   'came back from a lost device',
   'cancelled',
 ];
-/** The most predecessors and successors that are listed. */
+/** Maximum number of predecessors and successors to list. */
 const LISTED = 100;
 
 const dataName = (trace, number) => trace.dataNames.get(number) ?? `data ${number}`;
@@ -151,7 +151,7 @@ class Detail {
     return `on ${unitName(trace, unit)}${device}, for ${formatTime(trace.end[task] - trace.start[task])}`;
   }
 
-  /** The times at which it reached each stage, and a bar for how long each stage took. */
+  /** The times at which the task reached each stage, and a bar that shows how long each stage took. */
   stages(task) {
     const { trace } = this.app;
     const all = [

@@ -1,5 +1,5 @@
-// Numbers as text, and elements with text. Text from the trace only ever becomes text nodes: nothing here or elsewhere
-// assigns HTML.
+// Formatting of numbers, and creation of elements with text. Text from the trace only becomes text nodes; no script
+// ever assigns HTML.
 
 const TIME_UNITS = [
   [1e9, 's'],
@@ -15,14 +15,14 @@ function significant(value) {
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
-/** A duration in nanoseconds, for people. */
+/** Formats a duration given in nanoseconds for display. */
 function formatTime(ns) {
   if (!Number.isFinite(ns)) return '–';
   const [size, unit] = TIME_UNITS.find(([size]) => Math.abs(ns) >= size) ?? TIME_UNITS[3];
   return `${unit === 'ns' ? String(Math.round(ns)) : significant(ns / size)} ${unit}`;
 }
 
-/** A point in time, with the digits that `step` needs to tell neighbours apart. */
+/** Formats a point in time with enough digits to distinguish times that are `step` apart. */
 function formatMoment(ns, step, range = ns) {
   if (!Number.isFinite(ns)) return '–';
   const [size, unit] = TIME_UNITS.find(([size]) => Math.abs(range) >= size) ?? TIME_UNITS[3];

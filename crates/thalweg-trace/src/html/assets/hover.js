@@ -1,6 +1,6 @@
-// The pointer's position: the hit test, and the note next to the pointer.
+// Hit testing at the pointer's position, and the tooltip next to the pointer.
 
-/** The spans that can be pointed at: the lane at a height, and the node in its track near `x`. */
+/** Hit test: finds the lane at a height, and the node in the lane's track near `x`. */
 function hitTest(app, x, y) {
   const { timeline } = app;
   if (x < GUTTER || x > GUTTER + timeline.plot) return null;
@@ -15,7 +15,7 @@ function hitTest(app, x, y) {
   };
 }
 
-/** Lines about what the pointer is on. */
+/** Returns lines of text about the item under the pointer. */
 function describeHit(app, { lane, node, row, x }) {
   const { trace, timeline } = app,
     time = timeline.timeAt(x);
@@ -59,7 +59,7 @@ function describeHit(app, { lane, node, row, x }) {
   return lines;
 }
 
-/** Shows a note next to the pointer about a hit, or hides it. */
+/** Shows a tooltip for a hit next to the pointer, or hides the tooltip. */
 function showTip(app, hit, x, y) {
   const box = find('tip');
   const lines = hit ? describeHit(app, hit) : [];

@@ -1,4 +1,4 @@
-// Pointer, wheel and keyboard on the timeline.
+// Pointer, wheel and keyboard input on the timeline.
 
 const KEYS = [
   ['+ or w', 'zoom in'],
@@ -102,7 +102,7 @@ function listenToPointer(app, surface) {
   );
 }
 
-/** Keys that work wherever the focus is, but not while text is typed or a table is sorted by keys. */
+/** Keys that work regardless of the focus, except while the user types text or sorts a table using the keyboard. */
 function listenToKeys(app) {
   const actions = {
     '+': () => app.zoom(0.6),

@@ -1,4 +1,4 @@
-// The order in which the page comes to life, and the wiring of its controls.
+// Initialization of the page, in order, and wiring of its controls.
 
 async function main() {
   scheme.start();
@@ -26,7 +26,8 @@ async function main() {
   paintSwatches(document);
   app.frame();
   document.documentElement.dataset.firstFrame = String(Math.round(performance.now()));
-  // The rest is below the timeline, and follows when the first frame is on the screen, or soon if the page is hidden.
+  // The rest is below the timeline. It is built after the first frame is on the screen, or soon if the page is
+  // hidden.
   await new Promise((next) => {
     requestAnimationFrame(() => setTimeout(next));
     setTimeout(next, 300);
@@ -88,7 +89,7 @@ function wire(app) {
   });
   new ResizeObserver(() => {
     if (find('surface').clientWidth === app.timeline.width) return;
-    // At once, because a page that is printed gets no further frame.
+    // Draw immediately, because a page that is being printed gets no further frame.
     app.resize();
     app.isDirty = true;
     app.frame();

@@ -1,7 +1,7 @@
-// The canvas above the timeline: the critical path, the selected task with its predecessors and successors, and the span
-// under the pointer.
+// The canvas above the timeline: the critical path, the selected task with its predecessors and successors, and the
+// span under the pointer.
 
-/** The most arrows on each side of the selected task. */
+/** Maximum number of arrows on each side of the selected task. */
 const ARROWS = 300;
 
 class Overlay {
@@ -13,7 +13,7 @@ class Overlay {
     const { app } = this,
       { timeline } = app,
       { theme } = scheme;
-    // On paper, a canvas hides what is below it, so that everything is drawn in the lower one.
+    // In print, a canvas hides the one below it, so everything is drawn on the lower canvas.
     const context = (this.context = (scheme.isPrinting ? timeline.canvas : this.canvas).getContext('2d'));
     context.setTransform(timeline.ratio, 0, 0, timeline.ratio, 0, 0);
     if (!scheme.isPrinting) context.clearRect(0, 0, timeline.width, timeline.height);
@@ -88,7 +88,7 @@ class Overlay {
       draw(edges.predecessors, theme.before, true);
     }
     if (!own) return;
-    // From ready to start, a thin line: the task could have run.
+    // A thin line from ready to start marks the time in which the task could already have run.
     context.strokeStyle = theme.ink;
     context.lineWidth = 2;
     const ready = Math.max(app.timeline.x(trace.ready[selection]), 0),
@@ -105,7 +105,7 @@ class Overlay {
   }
 }
 
-/** Where a task is drawn; null if it did not run. */
+/** Returns the position at which a task is drawn; null if the task did not run. */
 function placeOf(app, task) {
   const lane = app.timeline.lanes[app.laneOf[task]];
   if (!lane) return null;
@@ -116,7 +116,7 @@ function placeOf(app, task) {
 }
 
 function outline(context, left, right, lane, width) {
-  // A canvas draws rectangles that are far too wide badly.
+  // Clamp the rectangle, because canvases render excessively wide rectangles incorrectly.
   const from = Math.max(left, -50),
     to = Math.min(right, 20000);
   if (to < from) return;

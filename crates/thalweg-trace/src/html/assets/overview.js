@@ -1,5 +1,5 @@
-// The use of all units over the whole run, as a stacked area, which is also the map of what the timeline shows: drag its
-// window to move it, drag its edges or elsewhere to choose another.
+// Utilization of all units over the whole run, as a stacked area chart that is also a map of the timeline's range:
+// drag its window to move it, or drag its edges or outside the window to choose another range.
 
 class Overview {
   constructor(app, canvas) {
@@ -99,7 +99,7 @@ class Overview {
       const brush = new Brush(columns, hues, Infinity);
       lanes.forEach(({ track }) => track.paint(brush, head.begin, columns / this.span));
       for (let at = 0; at < columns; at += 1) {
-        // Bodies within bodies, and bodies on several devices of a unit, use a unit once.
+        // Nested bodies, and bodies on several devices of a unit, count as one use of the unit.
         const share = 1 / rows.length / Math.max(brush.cover[at], 1);
         for (let hue = 0; hue < hues; hue += 1) sums[at * hues + hue] += brush.amounts[at * hues + hue] * share;
       }

@@ -1,5 +1,5 @@
-// The two paths through a run: the longest one through dependences, which no number of units could shorten, and the chain
-// of causes, which leads from the last end back to the beginning. One of them is drawn over the timeline.
+// The two paths through a run: the longest one through dependences, which no number of units could shorten, and the
+// chain of causes, which leads from the last end back to the beginning. One of them is drawn over the timeline.
 
 const PATHS = {
   critical: {
@@ -11,7 +11,7 @@ const PATHS = {
     about: 'From the last end back to the beginning, each time to what the task waited for last.',
   },
 };
-/** Why a task of a path started when it did, by the number in the column. */
+/** Reasons why a task on a path started when it did, indexed by the number in the column. */
 const REASONS = [
   'a predecessor ended',
   'it was submitted',
@@ -21,7 +21,7 @@ const REASONS = [
   'it did not start',
 ];
 
-/** The first step of a path that ends after a time. Steps are in order of time. */
+/** Returns the first step of a path that ends after a given time. Steps are in order of time. */
 function firstStepAfter(trace, tasks, time) {
   let low = 0,
     high = tasks.length;
@@ -66,7 +66,7 @@ function drawPath(context, app, tasks, theme) {
   }
   flush();
   context.lineJoin = 'round';
-  // Many steps would hide the lanes.
+  // Drawing too many steps would hide the lanes.
   const isDense = steps > timeline.plot / 25;
   for (const [colour, width, opacity] of isDense
     ? [
@@ -85,7 +85,7 @@ function drawPath(context, app, tasks, theme) {
   context.globalAlpha = 1;
 }
 
-/** The section about both paths: their lengths, and what their time went to by task name and by reason. */
+/** The section about both paths: their lengths, and how their time divides by task name and by reason. */
 function fillPaths(app) {
   const { trace } = app,
     span = trace.head.end - trace.head.begin;

@@ -1,4 +1,4 @@
-// The rows of the timeline: their content, their places, and the colours of their spans.
+// The rows of the timeline: their contents, their positions, and the colours of their spans.
 
 const STATE_NAMES = ['searches for a task', 'sleeps', 'waits to submit', 'waits for tasks'];
 const GROUPS = { unit: 'Units', thread: 'Threads of the program', link: 'Copies', space: 'Memory in use' };
@@ -34,11 +34,11 @@ function busyText({ units_use: units, begin, end }, unit) {
   return use && end > begin ? `${Math.round((100 * use[1][0]) / (end - begin))} %` : '';
 }
 
-/** The rows of a trace, from top to bottom, without their places. */
+/** Returns the rows of a trace from top to bottom, not yet positioned. */
 function makeRows(trace) {
   const { head } = trace,
     rows = [];
-  // A body whose end is not known is drawn to the end of the trace.
+  // A body whose end is unknown is drawn to the end of the trace.
   const bodyEnd = trace.end.map((end) => (Number.isNaN(end) ? head.last : end));
   const states = new Map();
   head.rows.states.forEach((row, at) => {
@@ -107,7 +107,7 @@ function makeRows(trace) {
   return rows;
 }
 
-/** The bytes in use of each space that has any, by number. */
+/** The bytes in use over time, for each space that has such records, keyed by space number. */
 function memorySteps(trace) {
   const { at, space, bytes } = trace.memory,
     positions = new Map();
@@ -127,7 +127,7 @@ function memorySteps(trace) {
   return new Map(steps);
 }
 
-/** Places rows below each other; many units get low rows. Returns the height of all. */
+/** Positions rows below each other, with lower rows if there are many units. Returns the total height. */
 function placeRows(rows, top) {
   const unitLanes = rows.reduce((sum, row) => sum + (row.kind === 'unit' ? Math.max(row.lanes.length, 1) : 0), 0);
   const unitHeight = clamp(Math.floor(560 / Math.max(unitLanes, 1)), 4, 36);

@@ -1,4 +1,4 @@
-// Search by name, place in the source, or number; and the legend, whose entries search for one name.
+// Search by name, source location, or task number, and the legend, whose entries each search for one name.
 
 class Search {
   constructor(app, input) {
@@ -20,7 +20,7 @@ class Search {
     });
   }
 
-  /** Searches for a text: part of a name or of a place, a name in quotes, or `#` and a number. */
+  /** Searches for part of a name or of a source location, a name in quotes, or `#` followed by a task number. */
   set(text, isCopied = true) {
     const { app, input } = this,
       { trace } = app,
@@ -85,7 +85,7 @@ class Search {
   }
 }
 
-/** The names with colours of their own, the largest first. */
+/** The names that have a separate colour, largest first. */
 function fillLegend(app) {
   const { names } = app.trace.head,
     total = names.reduce((sum, name) => sum + name.total, 0);

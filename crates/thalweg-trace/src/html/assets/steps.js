@@ -1,5 +1,5 @@
-// A quantity that changes in steps, such as the bytes in use of a memory, drawn as an area. A pyramid of maxima keeps
-// drawing as cheap as the pixels; a peak is visible at any scale.
+// A quantity that changes in steps, such as the bytes in use of a memory, drawn as an area. A pyramid of maxima
+// makes the cost of drawing proportional to the number of pixels, and keeps peaks visible at any scale.
 
 class Steps {
   /** `times` are sorted; `values[i]` holds from `times[i]` until the next time. */

@@ -1,6 +1,6 @@
 // The head of the report: facts, verdict, figures, shares of time, and failures.
 
-/** Facts that have a place of their own or say nothing to people. */
+/** Facts that are shown elsewhere or are meaningless to readers. */
 const HIDDEN_FACTS = new Set([
   'program',
   'process',
@@ -36,11 +36,11 @@ function fillHead(app) {
     problem.textContent = `The file could not be read to its end, so the figures are of a part of the run: ${head.problem}`;
 }
 
-/** Text in which what is between two backticks is code. */
+/** Renders text in which parts between backticks are code. */
 const withCode = (text) =>
   text.split('`').map((part, at, all) => (at % 2 === 1 && at < all.length - 1 ? element('code', {}, part) : part));
 
-/** The verdict, with its limit as a badge and the remedy on a line of its own. */
+/** The verdict, with its limit as a badge and the remedy on a separate line. */
 function fillVerdict(app) {
   const { limit, sentence } = app.trace.head.verdict;
   const text = sentence.startsWith(`${limit}: `) ? sentence.slice(limit.length + 2) : sentence;
@@ -101,7 +101,7 @@ function fillTiles(app) {
   );
 }
 
-/** A stacked bar of shares; it is full if they add up to `whole`. */
+/** A stacked bar of shares, which is full if they add up to `whole`. */
 function shareBar(head, shares, whole, isLabelled) {
   const parts = head.activities.map(([activity, title], at) => {
     if (!(shares[at] > 0)) return null;
@@ -187,7 +187,7 @@ function fillShares(app) {
   );
 }
 
-/** The shares over time: for each moment of the run, what all units did. */
+/** The shares over time, which show what all units did at each moment of the run. */
 function shareChart({ use, activities, begin, end }) {
   const bins = use[0]?.values.length ?? 0,
     base = new Float64Array(bins);
@@ -224,7 +224,7 @@ function shareChart({ use, activities, begin, end }) {
   );
 }
 
-/** Tasks that failed, and tasks that did not run because of it or for other reasons. */
+/** Tasks that failed, and tasks that did not run because of a failure or for other reasons. */
 function fillFailures(app) {
   const { trace } = app,
     failed = [],

@@ -1,6 +1,6 @@
 // The table by task name.
 
-/** The most names that are listed at first. */
+/** Maximum number of names listed initially. */
 const NAMES_LISTED = 200;
 
 const NAME_COLUMNS = [
