@@ -1,5 +1,5 @@
 //! Costs and rates of the runtime on an accelerator: launches compared with the bare interface, kernel bandwidth
-//! compared with a copy kernel, and the fraction of copy time that is hidden behind kernels.
+//! compared with a copy kernel, and the fraction of copy time that overlaps kernels.
 //!
 //! `cargo bench --bench accelerator -- --units OPENCL --json FILE`; `--units` takes a kind of device: OPENCL, CUDA, HIP
 //! or GPU. The bench prints a table for each question and writes rows `{question, case, contender, value, unit}`.

@@ -1,4 +1,4 @@
-//! Fraction of copy time that is hidden behind kernels: blocks are copied to the device, computed on, and copied back.
+//! Fraction of copy time that overlaps kernels: blocks are copied to the device, computed on, and copied back.
 //!
 //! Every pass includes the cost of launches. This cost is measured separately, with one-round kernels on data that is
 //! already on the device, and subtracted. The same fraction is computed for a control, where a block begins only after

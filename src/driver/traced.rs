@@ -11,10 +11,11 @@ use crate::error::FailureReason;
 use crate::ids::{DeviceId, UnitId};
 use crate::trace::{Between, End, Happened, InState};
 
-/// Returns a span of `tracing` for a body: level `TRACE`, target `thalweg::task`, with name, number, unit and call site.
-/// Internal tasks have none.
+/// Returns a span of `tracing` for a body: level `TRACE`, target `thalweg::task`, with name, number, unit and call
+/// site. Internal tasks have none.
 ///
-/// If the body waits, its thread may run other bodies before the span is left, so spans of one thread need not be nested.
+/// If the body waits, its thread may run other bodies before the span is left, so spans of one thread need not be
+/// nested.
 #[cfg(feature = "spans")]
 pub(super) fn span(task: &OwnedTask, context: &Context) -> tracing::Span {
     let Meta { name, id, location, internal, .. } = task.shared();

@@ -139,7 +139,8 @@ impl<D: Distribution> Space<D> {
     /// Decides all instances that can be decided, or at least one if all units are idle; returns the tasks that were
     /// held back.
     ///
-    /// Calls `tell` for each decided instance, with the state of the search and the number of indices that CPU units get.
+    /// Calls `tell` for each decided instance, with the state of the search and the number of indices that CPU units
+    /// get.
     pub(super) fn decide(
         &mut self,
         mut idle: bool,
