@@ -48,7 +48,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Number of interleaved measurements of each size, of which the least counts [default: 3]
+    /// Number of interleaved measurements of each size, and the smallest one counts [default: 3]
     #[arg(long, value_name = "N")]
     repetitions: Option<NonZeroUsize>,
 

@@ -36,7 +36,7 @@ pub(crate) fn relax(old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>,
 /// them. `old` has a halo of `sweeps` cells around `new`; `before` is the number of halo cells above and to the left.
 /// If the halo is narrower on a side, the boundary is there.
 ///
-/// Each sweep runs one row behind the previous sweep: when a sweep has finished a row, the next sweep has everything it
+/// Each sweep trails the previous sweep by one row: when a sweep has finished a row, the next sweep has everything it
 /// needs for the row above. Therefore only the last three rows between two sweeps are kept, and they fit into the
 /// caches if rows are not too long.
 ///
@@ -170,7 +170,7 @@ fn contiguous<'a>(row: ArrayView1<'a, f64>) -> &'a [f64] {
     row.to_slice().expect(CONTIGUOUS)
 }
 
-/// Sets a row to the mean of the rows above and below and of its own neighbours. The row has one cell less on either
+/// Sets a row to the mean of the rows above and below and of its neighbours. The row has one cell less on either
 /// side than the surrounding rows.
 ///
 /// The loops use indices instead of iterators, because code that is not inlined here is not compiled for the

@@ -17,7 +17,7 @@ const PATTERNS: [(&str, &str); 8] = [
         "use a noun instead of a clause",
     ),
     (r"^Where .*,", "use `if` or `when` for a condition"),
-    (r"\bof wh(ich|om)\b", "split the sentence"),
+    (r"\b(fewer|most|more|that|those|part|because) of wh(ich|om)\b|, of wh(ich|om)\b", "split the sentence"),
     (r"\b([Nn]obody|[Ss]omebody)\b", "name the actor, or use the passive"),
     (r"\bof (one's|its|their) own\b", "write `its own x`, or `a custom x`"),
     (
@@ -48,7 +48,7 @@ fn sentences_avoid_patterns_of_other_languages() {
     }
     assert!(folders.values().map(|(sentences, _)| sentences).sum::<usize>() > 10_000, "the files were not found");
     for (folder, (sentences, hits)) in folders {
-        let allowed = (sentences / ONE_IN).max(1);
+        let allowed = (sentences / ONE_IN).max(2);
         assert!(
             hits.len() <= allowed,
             "{} of {sentences} sentences of {} match a pattern, {allowed} may:\n  {}",

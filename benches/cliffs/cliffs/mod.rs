@@ -19,7 +19,7 @@ use crate::meter::Result;
 pub(crate) struct Cliff {
     /// Name of the cliff on the command line, in the table and in the JSON file.
     pub(crate) name: &'static str,
-    /// What the size counts, and what is measured.
+    /// The unit of the size, and the measured quantity.
     pub(crate) what: &'static str,
     /// Unit of the cost.
     pub(crate) unit: &'static str,
