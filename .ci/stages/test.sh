@@ -4,6 +4,6 @@ cargo test -p thalweg --all-features
 step "tests of the compiler of loops"
 cargo test --quiet -p thalweg-loops -p thalweg-macros
 step "tests of the format of traces and of the tools that show them"
-cargo test --quiet -p thalweg-trace --features sqlite
+cargo test --quiet -p thalweg-trace -p thalweg-trace-tools --features thalweg-trace-tools/sqlite
 step "the guide's code"
 cargo test --quiet -p thalweg-guide --doc

@@ -138,7 +138,7 @@ fn neighbours_are_distinguished_at_any_index() {
         assert_eq!(tree.found(&Block::new(&[0..50, 1..end - 1])), [1, 2, 3, 4]);
         assert_eq!(tree.found(&Block::new(&[4..5, 0..usize::MAX])), [0, 1, 2, 3, 4, 5]);
         for nothing in [[4..4, 0..end], [5..50, 0..end], [4..5, 2..end / 2 - 1], [60..70, 0..end]] {
-            assert_eq!(tree.found(&Block::new(&nothing)), []);
+            assert!(tree.found(&Block::new(&nothing)).is_empty());
         }
     }
 }

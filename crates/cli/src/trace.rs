@@ -4,10 +4,10 @@ use clap::Args;
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use thalweg_trace::analysis::Analysis;
-use thalweg_trace::check::{self, Condition, failed};
-use thalweg_trace::summary::{Run, compare, summary};
-use thalweg_trace::{Trace, csv, html, paraver, perfetto};
+use thalweg_trace_tools::analysis::Analysis;
+use thalweg_trace_tools::check::{self, Condition, failed};
+use thalweg_trace_tools::summary::{Run, compare, summary};
+use thalweg_trace_tools::{Trace, csv, html, paraver, perfetto};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = check::HELP)]
@@ -95,7 +95,7 @@ fn cannot_write(file: &Path) -> impl Fn(std::io::Error) -> String {
 
 #[cfg(feature = "sqlite")]
 fn write_sqlite(trace: &Trace, file: &Path) -> Result<(), Box<dyn Error>> {
-    Ok(thalweg_trace::sqlite::write(trace, file)?)
+    Ok(thalweg_trace_tools::sqlite::write(trace, file)?)
 }
 
 #[cfg(not(feature = "sqlite"))]

@@ -8,34 +8,10 @@
 //! The crate never talks to a runtime. The runtime library writes traces using [`record`] and [`frame`], and tools
 //! read them using [`Trace`].
 
-#[cfg(feature = "tools")]
-pub mod analysis;
-#[cfg(feature = "tools")]
-pub mod check;
-#[cfg(feature = "tools")]
-mod counters;
-#[cfg(feature = "tools")]
-pub mod csv;
 pub mod frame;
-#[cfg(feature = "tools")]
-pub mod html;
-#[cfg(feature = "tools")]
-pub mod paraver;
-#[cfg(feature = "tools")]
-pub mod perfetto;
 mod read;
 pub mod record;
-#[cfg(feature = "tools")]
-mod rows;
-#[cfg(feature = "tools")]
-mod sheets;
-#[cfg(feature = "sqlite")]
-pub mod sqlite;
-#[cfg(feature = "tools")]
-pub mod summary;
 mod tables;
-#[cfg(feature = "tools")]
-pub mod text;
 
 pub use read::ReadError;
 pub use tables::{

@@ -1,0 +1,25 @@
+//! Tools that show Thalweg traces: the analysis of a run, its summary and report, and exporters for other viewers.
+//!
+//! The program `thalweg trace` uses them. They are separate from the crate `thalweg-trace`, on which the runtime library
+//! depends, so that programs which only write traces compile none of the crates that the tools need.
+//!
+//! Nothing here talks to a runtime, and nothing changes a trace.
+
+pub mod analysis;
+pub mod check;
+mod counters;
+pub mod csv;
+pub mod html;
+pub mod paraver;
+pub mod perfetto;
+mod rows;
+mod sheets;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+pub mod summary;
+pub mod text;
+
+pub use thalweg_trace::{
+    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, ReadError, Region, Site,
+    State, StateKind, Task, Trace, Unit, frame, record,
+};
