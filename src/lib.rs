@@ -57,7 +57,15 @@
 
 // Some parts of the runtime serve only a single feature, so dead code is detected only in builds with all features.
 #![cfg_attr(
-    not(all(feature = "cuda", feature = "hip", feature = "opencl", feature = "sim", feature = "graph")),
+    not(all(
+        feature = "cuda",
+        feature = "hip",
+        feature = "opencl",
+        feature = "sim",
+        feature = "graph",
+        feature = "progress",
+        feature = "signals"
+    )),
     allow(dead_code, unused_imports)
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -23,6 +23,7 @@ pub(crate) use chain::explain;
 pub(crate) use pending::explain_all;
 pub use pending::{PendingTask, PendingTasks};
 pub(crate) use scan::{Queues, Spot};
+#[cfg(feature = "progress")]
 pub(crate) use words::{bytes, time};
 
 use crate::depend::Task;
