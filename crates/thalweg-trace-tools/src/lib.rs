@@ -1,7 +1,7 @@
 //! Tools that show Thalweg traces: the analysis of a run, its summary and report, and exporters for other viewers.
 //!
-//! The program `thalweg trace` uses them. They are separate from the crate `thalweg-trace`, on which the runtime library
-//! depends, so that programs which only write traces compile none of the crates that the tools need.
+//! The program `thalweg trace` uses them. They are separate from the crate `thalweg-trace`, on which the runtime
+//! library depends, so that programs which only write traces compile none of the crates that the tools need.
 //!
 //! Nothing here talks to a runtime, and nothing changes a trace.
 
