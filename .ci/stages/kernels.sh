@@ -6,7 +6,7 @@ for units in 1:OPENCL:1 1:CPU:1,1:OPENCL:1 1:CPU:1,2:OPENCL:1; do
     example cg --class S --units "$units"
     example cg --class S --units "$units" --replay
     for benchmark in bt sp lu; do
-        for fuse in whole step stages; do
+        for fuse in $([ $benchmark = bt ] && echo step stages) whole; do
             example npb_mz $benchmark --class S --fuse $fuse --units "$units" --scheduler dynamic
         done
         example npb_mz $benchmark --class S --replay --units "$units"
