@@ -339,7 +339,7 @@ fn errors_say_what_to_try() {
         (&["--machine", "none.toml"][..], "cannot read the machine: none.toml: "),
         (&["--machine", "bad.toml"], "cannot read the machine: bad.toml, line 1, `name`: "),
         (&["--scheduler", "fastest"], "cannot find scheduler `fastest`; try one of stealing, "),
-        (&["--units", "9:GPU:1", "--machine", "gpus.toml"], "asks for 9 GPU devices"),
+        (&["--units", "9:GPU:1", "--machine", "gpus.toml"], "requests 9 GPU devices"),
         (&["--scale", "GPU"], "there is no `=`"),
         (&["--scale", "GPU=0"], "try one such as GPU=20"),
         (&["--scale", "TPU=2"], "`TPU` is no kind of unit; try one of CPU, "),
