@@ -10,6 +10,8 @@ use std::time::Instant;
 pub(super) enum Clock {
     Real {
         clock: quanta::Clock,
+        /// By the calibration that is performed once per process.
+        ticks_per_ns: f64,
         /// Counter value at the beginning of the trace, and the time of the beginning.
         first: u64,
         began: Instant,
@@ -27,7 +29,9 @@ impl Clock {
             return Self::Virtual { now_ns: AtomicU64::new(0) };
         }
         let clock = quanta::Clock::new();
-        Self::Real { first: clock.raw(), began: Instant::now(), clock, runtime_began_ns: AtomicU64::new(0) }
+        let ticks_per_ns = (1u64 << 40) as f64 / clock.delta_as_nanos(0, 1 << 40) as f64;
+        let (first, began, runtime_began_ns) = (clock.raw(), Instant::now(), AtomicU64::new(0));
+        Self::Real { clock, ticks_per_ns, first, began, runtime_began_ns }
     }
 
     /// Returns the number of ticks since the beginning.
@@ -65,8 +69,7 @@ impl Clock {
 
     pub(super) fn ticks_per_ns(&self) -> f64 {
         match self {
-            // Uses the calibration that is performed once per process.
-            Self::Real { clock, .. } => (1u64 << 40) as f64 / clock.delta_as_nanos(0, 1 << 40) as f64,
+            Self::Real { ticks_per_ns, .. } => *ticks_per_ns,
             Self::Virtual { .. } => 1.0,
         }
     }

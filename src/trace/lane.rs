@@ -15,7 +15,7 @@ use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use thalweg_trace::record::{ACCESS, BASE, DEPENDENT, ORDER, PARENT, VALUE, kind_of, long};
+use thalweg_trace::record::{BASE, long};
 
 /// Words per chunk: 64 KiB, enough for some 1,300 tasks.
 const WORDS: usize = 8192;
@@ -93,17 +93,32 @@ impl Local {
         Arc::strong_count(&self.lane) == 1
     }
 
-    /// Returns a time relative to the base. If the time is too far from the base, requests a new base.
+    /// Makes room for a record of `len` words that is made for `time`: begins a new chunk or writes a new base if
+    /// necessary. Returns the time relative to the base.
     #[inline]
-    pub(super) fn relative(&mut self, time: u64) -> u32 {
+    pub(super) fn begin(&mut self, len: usize, writer: &Writer, time: u64) -> u32 {
         self.latest = time;
         match u32::try_from(time.wrapping_sub(self.base)) {
-            Ok(relative) if self.filled > 0 => relative,
-            _ => {
-                self.base = u64::MAX; // a new base is written before the record
-                0
-            }
+            Ok(relative) if self.filled > 0 && self.filled + len <= WORDS => relative,
+            _ => self.begin_with_base(len, writer, time),
         }
+    }
+
+    #[cold]
+    fn begin_with_base(&mut self, len: usize, writer: &Writer, time: u64) -> u32 {
+        if self.filled + len + 2 > WORDS {
+            self.chunk = Chunk::new(self.chunk.position + self.filled as u64);
+            self.filled = 0;
+            self.dependent = None;
+            let mut chunks = self.lane.chunks.lock();
+            if writer.has_ended() {
+                chunks.clear();
+            }
+            chunks.push(self.chunk.clone());
+        }
+        self.base = time;
+        self.store(&[long(BASE, 0), time]);
+        0
     }
 
     /// Returns the time that was recorded last.
@@ -111,38 +126,9 @@ impl Local {
         self.latest
     }
 
-    /// Appends a record that was made for `time`, preceded by a new base if necessary.
+    /// Appends a record for which there is room.
     #[inline]
-    pub(super) fn push<const N: usize>(&mut self, record: &[u64; N], writer: &Writer, time: u64) {
-        if self.filled + N + 2 > WORDS || self.base == u64::MAX || self.filled == 0 {
-            return self.push_with_base(record, writer, time);
-        }
-        self.store(record);
-    }
-
-    #[cold]
-    fn push_with_base(&mut self, record: &[u64], writer: &Writer, time: u64) {
-        if self.filled + record.len() + 2 > WORDS {
-            self.chunk = Chunk::new(self.chunk.position + self.filled as u64);
-            self.filled = 0;
-            self.dependent = None;
-            if writer.has_ended() {
-                self.lane.chunks.lock().clear();
-            }
-            self.lane.chunks.lock().push(self.chunk.clone());
-        }
-        self.base = time;
-        self.store(&[long(BASE, 0), time]);
-        let mut record: arrayvec::ArrayVec<u64, 8> = record.iter().copied().collect();
-        let untimed = [DEPENDENT, PARENT, ACCESS, VALUE, ORDER];
-        if !untimed.contains(&kind_of(record[0])) {
-            record[0] &= u64::from(u32::MAX); // the base itself is the time of this record
-        }
-        self.store(&record);
-    }
-
-    #[inline]
-    fn store(&mut self, words: &[u64]) {
+    pub(super) fn store(&mut self, words: &[u64]) {
         let places = &self.chunk.words[self.filled..self.filled + words.len()];
         for (place, word) in places.iter().zip(words) {
             place.store(*word, Ordering::Relaxed);

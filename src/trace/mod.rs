@@ -100,9 +100,9 @@ impl Tracer {
     #[inline]
     fn push<const N: usize>(&self, time: u64, record: impl FnOnce(&mut Local, u32) -> [u64; N]) {
         self.with_local(|local| {
-            let relative = local.relative(time);
+            let relative = local.begin(N, &self.writer, time);
             let words = record(local, relative);
-            local.push(&words, &self.writer, time);
+            local.store(&words);
         });
     }
 
@@ -163,8 +163,8 @@ impl Tracer {
         self.know(data, known);
         self.with_local(|local| {
             let region = local.region(data, block, &self.names, describe);
-            let time = local.last_time();
-            local.push(&[first(record::ACCESS, region, mode as u32)], &self.writer, time);
+            local.begin(1, &self.writer, local.last_time());
+            local.store(&[first(record::ACCESS, region, mode as u32)]);
         });
     }
 
@@ -185,17 +185,18 @@ impl Tracer {
                 }
                 _ => UNKNOWN,
             };
-            let time = local.last_time();
+            // Room for the dependent task as well, because a dependence must follow it in the same chunk.
+            local.begin(3, &self.writer, local.last_time());
             if local.dependent != Some(to) {
-                local.push(&[long(record::DEPENDENT, to.0)], &self.writer, time);
+                local.store(&[long(record::DEPENDENT, to.0)]);
                 local.dependent = Some(to);
             }
             match u32::try_from(to.0.wrapping_sub(from.0)) {
                 Ok(distance) => {
                     let kind = if carries_value { record::VALUE } else { record::ORDER };
-                    local.push(&[first(kind, small, distance)], &self.writer, time);
+                    local.store(&[first(kind, small, distance)]);
                 }
-                Err(_) => local.push(&[first(record::FAR, carries_value.into(), 0), from.0], &self.writer, time),
+                Err(_) => local.store(&[first(record::FAR, carries_value.into(), 0), from.0]),
             }
         });
     }
