@@ -87,7 +87,7 @@ pub struct Data {
 }
 
 /// A task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Task {
     /// The task's number in the runtime's order of submission. Numbers of internal tasks do not occur.
     pub number: u64,

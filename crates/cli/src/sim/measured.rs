@@ -137,19 +137,11 @@ mod tests {
     fn task(start: u64, end: u64) -> Task {
         Task {
             number: start,
-            site: 0,
-            parent: None,
-            submitted: 0,
-            ready: None,
-            placed: None,
-            reserved: None,
-            launched: None,
             start: Some(start),
             end: Some(end),
             finished: Some(end),
             unit: Some(0),
-            device: None,
-            outcome: None,
+            ..Task::default()
         }
     }
 

@@ -40,18 +40,13 @@ pub(crate) fn task(trace: &mut Trace, name: &str, submitted: u64, unit: usize, s
     trace.tasks.push(Task {
         number: number as u64,
         site,
-        parent: None,
         submitted,
-        ready: None,
-        placed: None,
-        reserved: None,
-        launched: None,
         start: Some(start),
         end: Some(end),
         finished: Some(end),
         unit: Some(unit),
-        device: None,
         outcome: Some(Outcome::Done),
+        ..Task::default()
     });
     trace.end = trace.end.max(end);
     number

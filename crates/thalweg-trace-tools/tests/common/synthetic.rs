@@ -21,22 +21,7 @@ impl Random {
 }
 
 fn empty_task(number: u64, site: usize, submitted: u64) -> Task {
-    Task {
-        number,
-        site,
-        parent: None,
-        submitted,
-        ready: None,
-        placed: None,
-        reserved: None,
-        launched: None,
-        start: None,
-        end: None,
-        finished: None,
-        unit: None,
-        device: None,
-        outcome: None,
-    }
+    Task { number, site, submitted, ..Task::default() }
 }
 
 /// A run of at least `tasks` tasks on `cpus` CPU units and on a unit with two devices.

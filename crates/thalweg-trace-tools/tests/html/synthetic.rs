@@ -99,18 +99,14 @@ pub(crate) fn run(shape: &Shape) -> Trace {
         trace.tasks.push(Task {
             number: at as u64,
             site,
-            parent: None,
             submitted: clock,
-            ready: None,
-            placed: None,
-            reserved: None,
-            launched: None,
             start: Some(start),
             end: Some(end),
             finished: Some(end),
             unit: Some(unit),
             device: (unit == shape.cpus).then_some(0),
             outcome: Some(outcome),
+            ..Task::default()
         });
         trace.end = trace.end.max(end);
     }
