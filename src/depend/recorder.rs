@@ -10,7 +10,7 @@ use super::graph::GraphLog;
 #[cfg(feature = "graph")]
 use super::graph::TaskGraph;
 use super::mode::Mode;
-use super::node::Submitting;
+use super::node::{Meta, Submitting};
 use crate::ids::TaskId;
 use crate::sync::Flow;
 use crate::trace::{self, Describe, Tracer};
@@ -64,6 +64,11 @@ impl Recorder {
     pub(crate) fn graph(&self) -> Option<TaskGraph> {
         self.graph.as_ref().map(GraphLog::graph)
     }
+}
+
+/// Returns the tracer if a task belongs in the trace: internal tasks do not.
+pub(crate) fn tracer_of<'a>(tracer: &'a Option<Arc<Tracer>>, task: &Meta) -> Option<&'a Tracer> {
+    tracer.as_deref().filter(|_| !task.internal)
 }
 
 /// Converts an access mode to its representation in traces.

@@ -17,7 +17,9 @@ use super::sightings::Sightings;
 use super::waiters::Waiters;
 use super::watch::{Stall, Watch, begun_tasks};
 use super::window::Window;
-use crate::depend::{Body, Context, Env, ExposedTask, Leaving, Meta, OwnedTask, Stop, SuspendedTasks, running};
+use crate::depend::{
+    Body, Context, Env, ExposedTask, Leaving, Meta, OwnedTask, Stop, SuspendedTasks, running, tracer_of,
+};
 use crate::engine::{Command, Engine, Event, Outcome, Span};
 use crate::error::{FailureReason, SubmitError};
 use crate::ids::UnitId;
@@ -263,7 +265,7 @@ impl Shared {
     /// Ends a task that must not run.
     pub(super) fn skip(&self, task: OwnedTask, out: &mut Vec<Command>) {
         self.discard(&task);
-        if let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) {
+        if let Some(tracer) = tracer_of(&self.tracer, task.shared()) {
             tracer.note(task.shared().id, Happened::Poisoned);
         }
         self.end(task, Outcome::Skipped, None, out);

@@ -3,9 +3,9 @@
 //! Recording has no other effects, and without a trace these functions do nothing.
 
 use super::shared::{Ran, Shared};
-use crate::depend::OwnedTask;
 #[cfg(feature = "spans")]
 use crate::depend::{Context, Meta};
+use crate::depend::{OwnedTask, tracer_of};
 use crate::engine::{Outcome, Span};
 use crate::error::FailureReason;
 use crate::ids::{DeviceId, UnitId};
@@ -53,7 +53,7 @@ impl Shared {
         (unit, device): (UnitId, Option<DeviceId>),
         ran: Result<(), &Ran>,
     ) {
-        let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
+        let Some(tracer) = tracer_of(&self.tracer, task.shared()) else { return };
         let (id, now) = (task.shared().id, tracer.now());
         let end = match ran {
             Ok(()) | Err(Ran::Ended(Outcome::Done(_))) => End::Done,
@@ -68,7 +68,7 @@ impl Shared {
     /// Records the run of a task whose time was measured. The run ended at the time in `outcome`, or now if that has
     /// no time.
     pub(super) fn trace_measured(&self, task: &OwnedTask, unit: UnitId, device: Option<DeviceId>, outcome: &Outcome) {
-        let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
+        let Some(tracer) = tracer_of(&self.tracer, task.shared()) else { return };
         let id = task.shared().id;
         match outcome {
             Outcome::Done(Span { elapsed_ns, ended_ns }) => {

@@ -222,8 +222,8 @@ impl Engine {
 
     /// Records what has happened to a task, if there is a trace.
     fn note_in_trace(&self, task: &OwnedTask, what: Happened) {
-        let tracer = self.recorder.as_ref().and_then(|recorder| recorder.tracer.as_ref());
-        if let Some(tracer) = tracer.filter(|_| !task.shared().internal) {
+        let recorder = self.recorder.as_ref();
+        if let Some(tracer) = recorder.and_then(|recorder| depend::tracer_of(&recorder.tracer, task.shared())) {
             tracer.note(task.shared().id, what);
         }
     }

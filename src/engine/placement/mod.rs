@@ -57,7 +57,7 @@ use super::failures::FailureLog;
 use super::scheduler::Scheduler;
 use super::{CopyTime, Span};
 use crate::coherence::{CopyId, ReplicaId};
-use crate::depend::{Datum, OwnedTask};
+use crate::depend::{Datum, OwnedTask, tracer_of};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::machine::Machine;
@@ -115,7 +115,7 @@ impl Placement {
 
     /// If tracing is on, records that a task has reached a stage.
     fn trace(&self, task: &OwnedTask, unit: Option<UnitId>, stage: Stage) {
-        if let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) {
+        if let Some(tracer) = tracer_of(&self.tracer, task.shared()) {
             tracer.stage(task.shared().id, unit, stage);
         }
     }
