@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .submit()?;
         }
         rt.wait()?;
-        println!("{scheduler:>10}: {:?} on {}", rt.now(), rt.configuration());
+        println!("{scheduler:>10}: {:?} on {}", rt.now(), rt.machine().configuration());
         assert!(!rt.now().is_zero());
     }
     Ok(())

@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (sum, (_, terms)) in sums.iter().zip(kinds.iter().cycle()) {
         assert!((sum - std::f64::consts::PI.powi(2) / 6.0).abs() < 1.0 / f64::from(*terms));
     }
-    println!("{} sums, by {}:\n{}", sums.len(), rt.configuration(), rt.statistics());
+    println!("{} sums, by {}:\n{}", sums.len(), rt.machine().configuration(), rt.statistics());
     Ok(())
 }
 

@@ -99,7 +99,7 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     rt.wait()?;
     let elapsed = rt.now() - start;
     let rate = problem.operations() * 1e-6 / elapsed.as_secs_f64();
-    if rt.is_simulated() {
+    if rt.machine().is_simulated() {
         println!("rate      {rate:.0} Mop/s");
         return Ok(Outcome { elapsed, verified: None });
     }

@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         return Outcome { elapsed, verified: Some(is_near_truth(&centres)) }.conclude();
     }
     options.machine.run(|rt| {
-        let input = (!rt.is_simulated()).then(|| points(&options));
+        let input = (!rt.machine().is_simulated()).then(|| points(&options));
         let points = input.clone().map_or_else(|| rt.zeros([options.size, DIMENSIONS]), |points| rt.array(points));
         let (centres, assigned) = (rt.zeros(options.clusters), rt.zeros(options.clusters));
         let start = rt.now();

@@ -122,7 +122,7 @@ impl Options {
             Settings { steps: self.steps(problem), fuse: self.fuse(), periods: self.periods, replay: self.replay };
         let program = Program::new(rt, self.benchmark, problem, settings);
         let (times, norms) = program.run(|| ())?;
-        if !rt.is_simulated() {
+        if !rt.machine().is_simulated() {
             print!("{}", program.log().stages());
             println!("zones changed their unit {} times", program.log().migrations());
         }
@@ -130,7 +130,7 @@ impl Options {
             println!("computation period {:.4} s", computation.as_secs_f64());
             println!("communication period {:.4} s", communication.as_secs_f64());
         }
-        let verdict = (!rt.is_simulated()).then(|| Verdict::new(problem, &norms));
+        let verdict = (!rt.machine().is_simulated()).then(|| Verdict::new(problem, &norms));
         Ok(self.judge(problem, times.total, verdict))
     }
 

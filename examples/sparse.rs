@@ -126,7 +126,7 @@ fn by_tasks(rt: &Runtime, matrix: Matrix, x: Vec<f64>, options: &Options) -> com
         last = Some(sums);
     }
     match last {
-        Some(sums) if !rt.is_simulated() => Ok(sums.get()?[0]),
+        Some(sums) if !rt.machine().is_simulated() => Ok(sums.get()?[0]),
         _ => rt.wait().map(|()| f64::NAN).map_err(Into::into),
     }
 }

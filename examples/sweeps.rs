@@ -55,12 +55,12 @@ fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
         let input: Vec<f64> = (0..options.size).map(|i| i as f64 / options.size as f64).collect();
-        let x = if rt.is_simulated() { rt.zeros(options.size) } else { rt.data(input.clone()) }.named("x");
+        let x = if rt.machine().is_simulated() { rt.zeros(options.size) } else { rt.data(input.clone()) }.named("x");
         let start = rt.now();
         (0..options.sweeps).try_for_each(|number| submit(rt, &x, &options, number))?;
         rt.wait()?;
         let elapsed = rt.now() - start;
-        if rt.is_simulated() {
+        if rt.machine().is_simulated() {
             return Ok(Outcome { elapsed, verified: None });
         }
         let mut expected = input;

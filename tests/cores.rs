@@ -64,7 +64,7 @@ fn omp_places_binds_units_unless_the_program_sets_places() {
     }
     let rt = builder("2:CPU:1", false).build().unwrap();
     let cores: Vec<_> = rt.machine().units().iter().map(|unit| unit.hosting_core()).collect();
-    let warnings: Vec<_> = rt.warnings().iter().map(ToString::to_string).collect();
+    let warnings: Vec<_> = rt.machine().warnings().iter().map(ToString::to_string).collect();
     let ignored =
         warnings.iter().any(|warning| warning.starts_with("the environment variable OMP_PLACES is ignored: "));
     match &*std::env::var(INSIDE).unwrap() {
@@ -77,12 +77,12 @@ fn omp_places_binds_units_unless_the_program_sets_places() {
     let is_shared = |warning: &&Warning| matches!(warning, Warning::CoresTaken { .. });
     let rt = builder("1:CPU:1", false).places("{0}").build().unwrap();
     assert!(
-        rt.machine().units()[0].cores == [0] && rt.warnings().iter().all(|it| is_shared(&it)),
+        rt.machine().units()[0].cores == [0] && rt.machine().warnings().iter().all(|it| is_shared(&it)),
         "{:?}",
-        rt.warnings()
+        rt.machine().warnings()
     );
     let rt = builder("1:CPU:1", false).pin_threads(false).build().unwrap();
-    assert!(rt.warnings().is_empty(), "{:?}", rt.warnings());
+    assert!(rt.machine().warnings().is_empty(), "{:?}", rt.machine().warnings());
 }
 
 /// Returns the number of cores that a body may use on its own thread, on a thread that it starts, and on a rayon
@@ -157,8 +157,9 @@ fn threads_are_bound_if_units_fill_the_cores_or_on_request() {
     assert_eq!(seen(unit().pin_threads(false)), allowed, "the program overrides the environment");
     assert_eq!(seen(unit().pin_threads(false).places("{0}")), allowed);
     assert_eq!(seen(unit().places("{0}")), 1, "setting places binds threads");
-    let refused =
-        |rt: &Runtime| rt.warnings().iter().any(|it| it.to_string().contains("OMP_PROC_BIND is ignored: `maybe`"));
+    let refused = |rt: &Runtime| {
+        rt.machine().warnings().iter().any(|it| it.to_string().contains("OMP_PROC_BIND is ignored: `maybe`"))
+    };
     match &*expected {
         "bound" => assert_eq!(seen(unit()), 1),
         "wide" => {
@@ -170,10 +171,11 @@ fn threads_are_bound_if_units_fill_the_cores_or_on_request() {
         expected => {
             assert_eq!(seen(unit()), allowed, "a unit that leaves cores to others is not bound");
             let all = builder(&format!("{allowed}:CPU:1"), false).build().unwrap();
-            let shared = all.warnings().iter().any(|it| matches!(it, Warning::CoresTaken { bound: false, .. }));
+            let shared =
+                all.machine().warnings().iter().any(|it| matches!(it, Warning::CoresTaken { bound: false, .. }));
             let bound = expected != "unbound" && !shared;
             assert_eq!(seen_by_body(&all)[0], if bound { 1 } else { allowed }, "{expected}");
-            assert_eq!(refused(&all), expected == "refused", "{:?}", all.warnings());
+            assert_eq!(refused(&all), expected == "refused", "{:?}", all.machine().warnings());
         }
     }
 }
@@ -190,7 +192,7 @@ fn processes_bound_to_the_same_cores_warn() {
             Warning::CoresTaken { cores, bound } => Some((cores.len(), *bound)),
             _ => None,
         };
-        rt.warnings().iter().find_map(of)
+        rt.machine().warnings().iter().find_map(of)
     };
     if std::env::var_os(ALONE).is_some() {
         let second = all().build().unwrap();
@@ -215,8 +217,9 @@ fn two_runtimes_bound_to_the_same_cores_warn() {
         let all = Topology::detect().cores().len();
         let first = builder(&format!("{all}:CPU:1"), false).pin_threads(true).build().unwrap();
         let second = builder("1:CPU:1", false).pin_threads(true).build().unwrap();
-        let shared = |rt: &Runtime| rt.warnings().iter().any(|warning| matches!(warning, Warning::CoresTaken { .. }));
-        assert!(shared(&second), "the first runtime has claimed all cores: {:?}", second.warnings());
+        let shared =
+            |rt: &Runtime| rt.machine().warnings().iter().any(|warning| matches!(warning, Warning::CoresTaken { .. }));
+        assert!(shared(&second), "the first runtime has claimed all cores: {:?}", second.machine().warnings());
         let unpinned = builder("1:CPU:1", false).pin_threads(false).build().unwrap();
         assert!(!shared(&unpinned));
         drop(first);

@@ -81,15 +81,15 @@ impl Machine {
                 return ExitCode::from(2);
             }
         };
-        for warning in rt.warnings() {
+        for warning in rt.machine().warnings() {
             eprintln!("warning: {warning}");
         }
-        println!("units {}, scheduler {}", rt.configuration(), self.scheduler);
+        println!("units {}, scheduler {}", rt.machine().configuration(), self.scheduler);
         let outcome = program(&rt);
         print!("{}", rt.statistics());
         match outcome {
             // A simulation computes nothing, so there is no result to compare.
-            Ok(outcome) if rt.is_simulated() => Outcome { verified: None, ..outcome }.conclude(),
+            Ok(outcome) if rt.machine().is_simulated() => Outcome { verified: None, ..outcome }.conclude(),
             Ok(outcome) => outcome.conclude(),
             Err(error) => {
                 eprintln!("error: {error}");

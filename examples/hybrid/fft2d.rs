@@ -65,7 +65,8 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
     if !n.is_power_of_two() {
         return Err(format!("{n} is not a power of two").into());
     }
-    let x: Data<f64, Ix2> = if rt.is_simulated() { rt.zeros([n, 2 * n]) } else { rt.array(signal(n)) }.named("signal");
+    let x: Data<f64, Ix2> =
+        if rt.machine().is_simulated() { rt.zeros([n, 2 * n]) } else { rt.array(signal(n)) }.named("signal");
     let y: Data<f64, Ix2> = rt.zeros([n, 2 * n]).named("transposed");
     let rows = n.div_ceil(blocks);
     let sizes: Vec<usize> = (0..n.div_ceil(rows)).map(|block| rows.min(n - block * rows)).collect();
@@ -97,7 +98,7 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
                 };
             }
         }
-        if step == 0 && !rt.is_simulated() {
+        if step == 0 && !rt.machine().is_simulated() {
             first = Some(rt.read(&x)?);
         }
         Ok(())

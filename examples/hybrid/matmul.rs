@@ -50,7 +50,7 @@ fn element(i: usize, j: usize) -> f64 {
 
 fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done> {
     let matrix = || {
-        if rt.is_simulated() {
+        if rt.machine().is_simulated() {
             rt.zeros([n, n])
         } else {
             rt.array(Array2::from_shape_fn((n, n), |(i, j)| element(i, j)))
@@ -76,7 +76,7 @@ fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done>
         }
         Ok(())
     })?;
-    if !rt.is_simulated() {
+    if !rt.machine().is_simulated() {
         let [a, b, c] = [rt.take(a)?, rt.take(b)?, rt.take(c)?];
         done.verified = Some(is_product(&a, &b, &c));
     }

@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         let start = rt.now();
         let solution = solve(rt, &options)?;
         let elapsed = rt.now() - start;
-        if rt.is_simulated() {
+        if rt.machine().is_simulated() {
             println!("{0} x {0} unknowns, {1} sweeps", options.size, solution.sweeps);
             return Ok(Outcome { elapsed, verified: None });
         }
@@ -109,13 +109,13 @@ struct Solution {
 /// Sweeps until the error is certain to be within the tolerance, or the limit of sweeps is reached.
 fn solve(rt: &Runtime, options: &Options) -> common::Result<Solution> {
     let grid = Grid::new(options.size);
-    let field = || match rt.is_simulated() {
+    let field = || match rt.machine().is_simulated() {
         true => Ok(rt.zeros([grid.points; 2])),
         false => rt.data_with([grid.points; 2], move |at| grid.guess(at)),
     };
     let (mut old, mut new) = (field()?.named("old"), field()?.named("new"));
 
-    let most = options.max_iterations.unwrap_or(if rt.is_simulated() { SIMULATED_SWEEPS } else { 1_000_000 });
+    let most = options.max_iterations.unwrap_or(if rt.machine().is_simulated() { SIMULATED_SWEEPS } else { 1_000_000 });
     let mut sweeps = 0;
     let mut measured: Option<Data<f64>> = None;
     let mut between = if options.replay { Some(record_sweeps(rt, options.block, &old, &new)?) } else { None };
@@ -143,7 +143,7 @@ fn solve(rt: &Runtime, options: &Options) -> common::Result<Solution> {
         submit_measured_sweep(rt, options.block, &old, &new, &change)?;
         if let Some(earlier) = measured.replace(change) {
             let bound = grid.error_bound(rt.read_scalar(&earlier)?);
-            if bound <= options.tolerance && !rt.is_simulated() {
+            if bound <= options.tolerance && !rt.machine().is_simulated() {
                 break;
             }
         }

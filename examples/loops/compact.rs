@@ -56,7 +56,7 @@ fn gather(x: &[f64], counts: &[u32], found: Out<'_, [f64]>) {
 fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
-        if rt.is_simulated() {
+        if rt.machine().is_simulated() {
             return Err("cannot simulate a compaction: it has no cost; try `jacobi`".into());
         }
         let (n, limit) = (options.size, options.limit);

@@ -60,7 +60,7 @@ fn advance(der: &[f64], delta: &[f64], weights: &[f64], dt: f64, x: &mut [f64], 
 fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
-        if rt.is_simulated() {
+        if rt.machine().is_simulated() {
             return Err("cannot simulate these tasks: they have no cost; try `npb_mz`".into());
         }
         let n = options.size * POINTS;

@@ -80,7 +80,7 @@ fn matrix(side: usize) -> (Vec<u32>, Vec<u32>, Vec<f64>) {
 fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
-        if rt.is_simulated() {
+        if rt.machine().is_simulated() {
             return Err("cannot simulate these tasks: they have no cost; try `cg`".into());
         }
         let (side, n) = (options.size, options.size * options.size);

@@ -52,7 +52,7 @@ fn relax(old: &ArrayRef2<f64>, u: &mut ArrayRef2<f64>, change: &mut f64) {
 fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
-        if rt.is_simulated() {
+        if rt.machine().is_simulated() {
             return Err("cannot simulate this: the number of sweeps depends on values; try `jacobi`".into());
         }
         let n = options.size;

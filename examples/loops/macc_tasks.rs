@@ -61,7 +61,7 @@ fn fourth(c: &mut [f64], b: &mut [f64], d: &[f64]) {
 fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
-        if rt.is_simulated() {
+        if rt.machine().is_simulated() {
             return Err("cannot simulate these tasks: they have no cost; try `jacobi`".into());
         }
         let begin = |factor: f64| (0..options.size).map(|i| factor * (i % 1000) as f64).collect::<Vec<_>>();
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
         let right = rt.read_scalar(&right)? == 1;
         let elapsed = rt.now() - start;
         // A CPU unit may run a task in between, and then needs its inputs on the host.
-        let has_cores = rt.configuration().contains("CPU");
+        let has_cores = rt.machine().configuration().contains("CPU");
         println!("{home} copies to the host before the last task");
         Ok(Outcome { elapsed, verified: Some(right && (has_cores || home == 0)) })
     })

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
         let n = options.size;
-        if rt.is_simulated() {
+        if rt.machine().is_simulated() {
             return Err("cannot simulate a sum of vectors: it has no cost; try `jacobi`".into());
         }
         let (a, b) = (rt.data((0..n).map(|i| i as f64).collect()), rt.data((0..n).map(|i| 0.5 * i as f64).collect()));

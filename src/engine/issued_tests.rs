@@ -12,7 +12,7 @@ use std::sync::Arc;
 const GPU: Kinds = Kinds::NONE.with(UnitKind::Gpu);
 
 fn engine(units: &str) -> Engine {
-    let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
+    let machine = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
     let capacities = vec![u64::MAX; machine.num_spaces()];
     let policy = Scheduler::built_in(Box::new(Stealing::new(machine.num_units())));
     Engine::new(1, 1, Some(Placement::new(&machine, &capacities, policy)), None)

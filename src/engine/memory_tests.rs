@@ -25,7 +25,7 @@ struct ByHand {
 
 impl ByHand {
     fn new(units: &str, capacities_bytes: &[u64]) -> Self {
-        let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
+        let machine = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
         let capacities: Vec<u64> = [u64::MAX].iter().chain(capacities_bytes).copied().collect();
         let policy = Scheduler::built_in(Box::new(Stealing::new(machine.num_units())));
         let placement = Placement::new(&machine, &capacities, policy).with_hosts_at_home();

@@ -108,15 +108,15 @@ mod tests {
     use super::*;
     use crate::machine::Machine;
 
-    fn plan(config: &str, places: Option<&str>, topology: &Topology) -> Result<(Machine, Vec<Warning>), ConfigError> {
+    fn plan(config: &str, places: Option<&str>, topology: &Topology) -> Result<Machine, ConfigError> {
         let places: Option<Places> = places.map(|text| text.parse().unwrap());
         Machine::plan(&config.parse().unwrap(), places.as_ref(), topology)
     }
 
     /// Plans a machine on cores `0..n`, and returns the cores of each unit and the warnings.
     fn cores(config: &str, places: Option<&str>, n: usize) -> (Cores, Vec<Warning>) {
-        let (machine, warnings) = plan(config, places, &Topology::with_cores(n)).unwrap();
-        (machine.units().iter().map(|unit| unit.cores.clone()).collect(), warnings)
+        let machine = plan(config, places, &Topology::with_cores(n)).unwrap();
+        (machine.units().iter().map(|unit| unit.cores.clone()).collect(), machine.warnings().to_vec())
     }
 
     /// Without places, units get the cores listed in "Evaluation of work distribution schedulers", Table 2.
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn only_allowed_cores_are_used() {
         let topology = Topology::from_cores(vec![3, 5, 11]);
-        let (machine, warnings) = plan("1:CPU:2,1:EMU:1", None, &topology).unwrap();
+        let machine = plan("1:CPU:2,1:EMU:1", None, &topology).unwrap();
         assert_eq!(machine.unit(UnitId(0)).cores, [3, 5]);
         assert_eq!(machine.unit(UnitId(1)).cores, [11]);
-        assert_eq!(warnings, []);
+        assert_eq!(machine.warnings(), []);
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn device_unit_gets_all_cores_of_its_place() {
-        let (machine, _) = plan("1:EMU:1", Some("{2,3}"), &Topology::with_cores(4)).unwrap();
+        let machine = plan("1:EMU:1", Some("{2,3}"), &Topology::with_cores(4)).unwrap();
         let unit = machine.unit(UnitId(0));
         assert_eq!((unit.hosting_core(), unit.inner_cores()), (2, 2));
     }
@@ -210,8 +210,9 @@ mod tests {
     #[test]
     fn quota_below_cores_in_use_gives_warning() {
         let topology = Topology::with_cores(8).with_cpu_quota(2);
-        assert_eq!(plan("2:CPU:1", None, &topology).unwrap().1, []);
-        let (_, warnings) = plan("1:CPU:2,1:EMU:1", None, &topology).unwrap();
+        assert_eq!(plan("2:CPU:1", None, &topology).unwrap().warnings(), []);
+        let machine = plan("1:CPU:2,1:EMU:1", None, &topology).unwrap();
+        let warnings = machine.warnings();
         assert_eq!(warnings, [Warning::OverQuota { cores: 3, quota: 2 }]);
         assert!(warnings[0].to_string().contains("use 3 cores, but the CPU quota of this process is 2"));
     }

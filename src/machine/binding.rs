@@ -90,7 +90,7 @@ mod tests {
             }
         }
         let topology = Topology::from_sysfs(sys.path(), 0..7); // all except the last core
-        let (machine, _) = Machine::plan(&"1:CPU:1,1:CPU:2".parse().unwrap(), None, &topology).unwrap();
+        let machine = Machine::plan(&"1:CPU:1,1:CPU:2".parse().unwrap(), None, &topology).unwrap();
         for (name, first, second) in [
             (" Threads", vec![0], vec![1, 2]),
             ("cores", vec![0, 4], vec![1, 2, 5, 6]),

@@ -187,9 +187,9 @@ pub enum ConfigError {
 ///
 /// ```
 /// use thalweg::machine::{Machine, Topology};
-/// let (_, warnings) = Machine::plan(&"2:CPU:4".parse()?, None, &Topology::with_cores(2))?;
+/// let machine = Machine::plan(&"2:CPU:4".parse()?, None, &Topology::with_cores(2))?;
 /// assert_eq!(
-///     warnings[0].to_string(),
+///     machine.warnings()[0].to_string(),
 ///     "the configuration asks for 8 cores, but this process may use 2: compute units share cores"
 /// );
 /// # Ok::<(), thalweg::machine::ConfigError>(())

@@ -171,7 +171,7 @@ mod tests {
         let places = topology.places_near(&"1:CPU:62,2:CUDA:1".parse().unwrap()).unwrap();
         assert_eq!(places.as_slice(), [(2..64).collect(), vec![0], vec![1]]);
         let cores = |units: &str| -> Vec<Vec<usize>> {
-            let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &topology).unwrap();
+            let machine = Machine::plan(&units.parse().unwrap(), None, &topology).unwrap();
             machine.units().iter().map(|unit| unit.cores.clone()).collect()
         };
         assert_eq!(cores("1:CPU:62,2:CUDA:1"), [(2..64).collect(), vec![0], vec![1]], "by default");

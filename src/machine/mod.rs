@@ -45,7 +45,7 @@ use crate::ids::{DeviceId, SpaceId, UnitId};
 ///
 /// ```
 /// use thalweg::machine::{Machine, Topology};
-/// let (machine, _) = Machine::plan(&"1:CPU:4,1:EMU:2".parse()?, None, &Topology::with_cores(5))?;
+/// let machine = Machine::plan(&"1:CPU:4,1:EMU:2".parse()?, None, &Topology::with_cores(5))?;
 /// let [cpu, device] = machine.units() else { unreachable!() };
 /// assert!(cpu.is_cpu() && device.is_device());
 /// assert_eq!((cpu.hosting_core(), cpu.inner_cores(), device.devices.len()), (0, 4, 2));
@@ -93,8 +93,8 @@ impl ComputeUnit {
 /// use thalweg::ids::{UnitId, DeviceId, SpaceId};
 /// use thalweg::machine::{Machine, Topology};
 ///
-/// let (machine, warnings) = Machine::plan(&"1:EMU:2,2:CPU:4".parse()?, None, &Topology::with_cores(9))?;
-/// assert!(warnings.is_empty());
+/// let machine = Machine::plan(&"1:EMU:2,2:CPU:4".parse()?, None, &Topology::with_cores(9))?;
+/// assert!(machine.warnings().is_empty());
 /// assert_eq!((machine.num_cpu_units(), machine.num_device_units()), (2, 1));
 /// assert_eq!(machine.unit(UnitId(1)).cores, [4, 5, 6, 7]);
 /// assert_eq!(machine.unit(UnitId(2)).cores, [8]);
@@ -110,9 +110,57 @@ pub struct Machine {
     num_cpu_units: usize,
     /// The unit of each device.
     device_units: Vec<UnitId>,
+    configuration: String,
+    warnings: Vec<Warning>,
+    /// The capacity of each address space; `u64::MAX` for a device that has not been opened.
+    capacities_bytes: Vec<u64>,
+    is_simulated: bool,
 }
 
 impl Machine {
+    /// Returns the units as a configuration string.
+    pub fn configuration(&self) -> &str {
+        &self.configuration
+    }
+
+    /// Returns what could not be set up as requested, such as fewer cores than units.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Returns whether this is a simulated machine (`Builder::simulate`). If so, its runtime runs no bodies and
+    /// computes no results.
+    pub fn is_simulated(&self) -> bool {
+        self.is_simulated
+    }
+
+    /// Returns the number of bytes that a runtime may use in an address space, or 0 if the machine has no such space.
+    /// Host memory is not counted, and neither is the memory of devices of a machine that is only planned: their
+    /// capacity is `u64::MAX`.
+    pub fn capacity_bytes(&self, space: SpaceId) -> u64 {
+        self.capacities_bytes.get(space.index()).copied().unwrap_or(0)
+    }
+
+    /// Adds a warning after all others.
+    pub(crate) fn warn(&mut self, warning: Warning) {
+        self.warnings.push(warning);
+    }
+
+    /// Returns the capacity of each address space.
+    pub(crate) fn capacities_bytes(&self) -> &[u64] {
+        &self.capacities_bytes
+    }
+
+    /// Sets the capacity of each address space.
+    pub(crate) fn set_capacities(&mut self, bytes: Vec<u64>) {
+        self.capacities_bytes = bytes;
+    }
+
+    /// Declares that the machine is simulated.
+    pub(crate) fn set_simulated(&mut self) {
+        self.is_simulated = true;
+    }
+
     /// Returns all units, ordered by ID.
     pub fn units(&self) -> &[ComputeUnit] {
         &self.units
@@ -216,7 +264,7 @@ mod tests {
 
     fn machine(config: &str) -> Machine {
         let topology = Topology::with_cores(64);
-        Machine::plan(&config.parse().unwrap(), None, &topology).unwrap().0
+        Machine::plan(&config.parse().unwrap(), None, &topology).unwrap()
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use super::assign::{Cores, UnitRequest, consecutive_cores, ids, num_cores, over_quota, placed_cores};
 use super::{ComputeUnit, ConfigError, Machine, Places, Topology, UnitConfig, UnitTerm, Warning};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, UnitId};
 
 impl Machine {
     /// Plans the machine that a configuration describes, on the cores of `topology`.
@@ -22,7 +22,7 @@ impl Machine {
     /// and CPU units get the remaining cores ([`Topology::places_near`]). If there are no such device units, or too
     /// few cores, units get consecutive cores, round robin.
     ///
-    /// Warnings are returned in a fixed order, with at most one warning for each core and unit.
+    /// The machine's [warnings](Self::warnings) are in a fixed order, with at most one for each core and unit.
     ///
     /// # Errors
     ///
@@ -35,18 +35,14 @@ impl Machine {
     ///
     /// let topology = Topology::from_cores(vec![2, 3, 8, 9, 10]);
     /// let places = "{8,9},{2,3},10".parse().unwrap();
-    /// let (machine, _) = Machine::plan(&"2:CPU:2,1:EMU:1".parse()?, Some(&places), &topology)?;
+    /// let machine = Machine::plan(&"2:CPU:2,1:EMU:1".parse()?, Some(&places), &topology)?;
     /// assert_eq!(machine.unit(UnitId(0)).hosting_core(), 8);
     ///
     /// let refused = Machine::plan(&"4:CPU:2".parse()?, Some(&places), &topology);
     /// assert!(matches!(refused, Err(ConfigError::TooFewPlaces { .. })));
     /// # Ok::<(), ConfigError>(())
     /// ```
-    pub fn plan(
-        config: &UnitConfig,
-        places: Option<&Places>,
-        topology: &Topology,
-    ) -> Result<(Self, Vec<Warning>), ConfigError> {
+    pub fn plan(config: &UnitConfig, places: Option<&Places>, topology: &Topology) -> Result<Self, ConfigError> {
         let requests = units_in_order(config);
         let (cores, mut warnings) = match places {
             Some(places) => placed_cores(&requests, places, topology)?,
@@ -56,7 +52,7 @@ impl Machine {
             None => consecutive_cores(&requests, topology)?,
         };
         warnings.extend(over_quota(&cores, topology));
-        Ok((assemble(&requests, cores), warnings))
+        Ok(assemble(config, &requests, cores, warnings))
     }
 }
 
@@ -68,7 +64,7 @@ pub(super) fn units_in_order(config: &UnitConfig) -> Vec<UnitRequest> {
     requests
 }
 
-fn assemble(requests: &[UnitRequest], cores: Cores) -> Machine {
+fn assemble(config: &UnitConfig, requests: &[UnitRequest], cores: Cores, warnings: Vec<Warning>) -> Machine {
     // `MAX_DEVICES` is far below `u16::MAX`.
     let mut next_device = (0..=u16::MAX).map(DeviceId);
     let units: Vec<ComputeUnit> = ids()
@@ -80,9 +76,14 @@ fn assemble(requests: &[UnitRequest], cores: Cores) -> Machine {
             ComputeUnit { id, kind, cores, devices }
         })
         .collect();
+    let device_units: Vec<UnitId> = units.iter().flat_map(|u| u.devices.iter().map(|_| u.id)).collect();
     Machine {
         num_cpu_units: units.iter().filter(|unit| unit.is_cpu()).count(),
-        device_units: units.iter().flat_map(|u| u.devices.iter().map(|_| u.id)).collect(),
+        configuration: config.to_string(),
+        warnings,
+        capacities_bytes: vec![u64::MAX; device_units.len() + 1],
+        is_simulated: false,
+        device_units,
         units,
     }
 }
@@ -90,13 +91,12 @@ fn assemble(requests: &[UnitRequest], cores: Cores) -> Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::UnitId;
     use crate::machine::UnitKind;
 
     fn plan(config: &str, cores: usize) -> Result<Machine, ConfigError> {
         let config = config.parse().unwrap();
-        let (machine, warnings) = Machine::plan(&config, None, &Topology::with_cores(cores))?;
-        assert_eq!(warnings, []);
+        let machine = Machine::plan(&config, None, &Topology::with_cores(cores))?;
+        assert_eq!(machine.warnings(), []);
         Ok(machine)
     }
 

@@ -53,7 +53,7 @@ impl CoresTaken {
         places: Option<&Places>,
         topology: &Topology,
         asked: bool,
-    ) -> Result<(Machine, Vec<Warning>, Option<Self>), ConfigError> {
+    ) -> Result<(Machine, Option<Self>), ConfigError> {
         TAKEN.plan(config, places, topology, asked)
     }
 }
@@ -65,11 +65,11 @@ impl Taken {
         places: Option<&Places>,
         topology: &Topology,
         asked: bool,
-    ) -> Result<(Machine, Vec<Warning>, Option<CoresTaken>), ConfigError> {
+    ) -> Result<(Machine, Option<CoresTaken>), ConfigError> {
         let _unforked = share();
-        let (mut machine, mut warnings) = Machine::plan(config, places, topology)?;
+        let mut machine = Machine::plan(config, places, topology)?;
         if !asked && !machine.fills(topology) {
-            return Ok((machine, warnings, None));
+            return Ok((machine, None));
         }
         let planned = machine.cores();
         let mut table = self.cores.lock();
@@ -91,17 +91,17 @@ impl Taken {
         }
         let bound = asked || others.is_empty();
         if !others.is_empty() {
-            warnings.push(Warning::CoresTaken { cores: others, bound });
+            machine.warn(Warning::CoresTaken { cores: others, bound });
         }
         if !bound {
-            return Ok((machine, warnings, None));
+            return Ok((machine, None));
         }
         let cores = machine.cores();
         for core in &cores {
             let holders = || Holders { runtimes: 0, _claim: claims.remove(core) };
             table.entry(*core).or_insert_with(holders).runtimes += 1;
         }
-        Ok((machine, warnings, Some(CoresTaken { taken: self, cores })))
+        Ok((machine, Some(CoresTaken { taken: self, cores })))
     }
 }
 
@@ -153,8 +153,9 @@ mod tests {
     fn plan(of: &'static Taken, config: &str, places: Option<&str>, cores: usize, asked: bool) -> Planned {
         let places: Option<Places> = places.map(|places| places.parse().unwrap());
         let topology = Topology::with_cores(cores);
-        let (machine, warnings, taken) = of.plan(&config.parse().unwrap(), places.as_ref(), &topology, asked).unwrap();
-        (machine.units().iter().flat_map(|unit| unit.cores.clone()).collect(), warnings, taken)
+        let (machine, taken) = of.plan(&config.parse().unwrap(), places.as_ref(), &topology, asked).unwrap();
+        let cores = machine.units().iter().flat_map(|unit| unit.cores.clone()).collect();
+        (cores, machine.warnings().to_vec(), taken)
     }
 
     fn shared(cores: &[usize], bound: bool) -> Vec<Warning> {

@@ -153,6 +153,7 @@ impl Admission<'_> {
             return Err(SubmitError::NoBody { task: self.name.into() });
         }
         let (Door { driver, capacities, .. }, records) = (self.door, self.records);
+        let machine = &driver.shared().machine;
         let needs = Needs::of(records);
         let value = || records.iter().find(|access| access.is_at_home()).map(|access| access.datum);
         if !kinds.has(UnitKind::Cpu)
@@ -162,7 +163,7 @@ impl Admission<'_> {
             return Err(SubmitError::ValueOnDevice { task, data });
         }
         // Without CPU units, the threads that host devices execute such tasks.
-        let has_cores = driver.shared().machine.num_cpu_units() > 0;
+        let has_cores = machine.num_cpu_units() > 0;
         let at_home = driver.runs_on_devices() && !has_cores && kinds.has(UnitKind::Cpu);
         let usable = |kind| kinds.has(kind) && (kind == UnitKind::Cpu || !needs.home_only);
         let largest = |kind: UnitKind| capacities.largest(kind);
@@ -178,15 +179,16 @@ impl Admission<'_> {
                     Some(_) => "CPU (it has a concurrent access)".to_owned(),
                     None => kinds.describe(),
                 },
-                units: self.door.configuration.clone(),
+                units: machine.configuration().to_owned(),
             });
         };
         // Adopted memory needs no room in the space that contains it.
         let fits_there = || {
-            let machine = &driver.shared().machine;
             let bytes_in = |space| records.iter().map(|access| access.bytes_in(space)).sum::<u64>();
             let units = machine.units().iter().filter(|unit| usable(unit.kind));
-            units.flat_map(|unit| machine.spaces_of(unit.id)).any(|space| bytes_in(space) <= capacities.bytes(space))
+            units
+                .flat_map(|unit| machine.spaces_of(unit.id))
+                .any(|space| bytes_in(space) <= machine.capacity_bytes(space))
         };
         if let Some(ends) = &self.hints.across {
             super::multi_device::check(self.door, self.name, ends, usable, records, at_home)?;

@@ -154,7 +154,7 @@ impl Builder {
 
     /// Sets the cores of the units, in the notation of `OMP_PLACES`, for instance `"{0:4}:3:4,{12}:4:1"`: the n-th
     /// place belongs to the n-th unit. The default is the value of the environment variable `OMP_PLACES` if it fits
-    /// the units (otherwise there is a [warning](Runtime::warnings)); without it, consecutive cores.
+    /// the units (otherwise there is a [warning](crate::machine::Machine::warnings)); without it, consecutive cores.
     ///
     /// An abstract name (`threads`, `cores`, `ll_caches`, `numa_domains`, `sockets`) leaves the choice of cores to the
     /// runtime. The name states how far a thread may move from its unit's cores: `cores` adds the other hardware
@@ -312,7 +312,7 @@ impl Builder {
     /// | none of them | if the units use each core of the process once, and no other runtime has bound threads to one of them |
     ///
     /// "Other runtimes" means runtimes of this process and, on Linux, of other processes. If this runtime still shares
-    /// cores with another one, there is a [warning](Runtime::warnings); the first such warning is also written to
+    /// cores with another one, there is a [warning](crate::machine::Machine::warnings); the first such warning is also written to
     /// standard error.
     ///
     /// ```
@@ -475,12 +475,12 @@ impl Builder {
 
     /// Sets whether to search for energy meters of this machine: meters of its processors
     /// ([`energy::meters`](crate::energy::meters)), and of the GPUs that belong to units (through NVML or ROCm SMI). If
-    /// no meter can be read, there is a [warning](Runtime::warnings).
+    /// no meter can be read, there is a [warning](crate::machine::Machine::warnings).
     ///
     /// ```
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("1:CPU:1").find_energy_meters(true).build()?;
-    /// assert!(!rt.statistics().energy.is_empty() || rt.warnings()[0].to_string().starts_with("no energy meter"));
+    /// assert!(!rt.statistics().energy.is_empty() || rt.machine().warnings()[0].to_string().starts_with("no energy meter"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find_energy_meters(mut self, yes: bool) -> Self {
@@ -587,7 +587,8 @@ impl Builder {
         self
     }
 
-    /// Sets whether to check running tasks for conflicts ([`Runtime::conflicts`]). This mode is meant for tests.
+    /// Sets whether to check running tasks for conflicts
+    /// ([`Statistics::conflicts`](crate::Statistics::conflicts)). This mode is meant for tests.
     pub fn detect_conflicts(mut self, yes: bool) -> Self {
         self.detect_conflicts = yes;
         self

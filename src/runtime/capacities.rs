@@ -1,11 +1,10 @@
-//! Capacities of address spaces in bytes, and the largest capacity for each kind of unit.
+//! Sizes of the largest allocations in address spaces, and the largest capacity for each kind of unit.
 
 use crate::ids::SpaceId;
 use crate::machine::{Machine, UnitKind};
 
 /// The capacities of a machine's memories.
 pub(super) struct Capacities {
-    bytes: Vec<u64>,
     /// The largest single allocation in each memory.
     buffers: Vec<u64>,
     /// The capacity of the largest memory among the units of each kind; `None` for kinds that the machine lacks.
@@ -15,13 +14,12 @@ pub(super) struct Capacities {
 }
 
 impl Capacities {
-    /// Creates the capacities of `machine`, where each space has the capacity in `bytes` and allows single allocations
-    /// of `buffer` bytes.
-    pub(super) fn new(machine: &Machine, bytes: Vec<u64>, buffer: impl Fn(SpaceId) -> u64) -> Self {
+    /// Creates the capacities of `machine`, where each space allows single allocations of `buffer` bytes.
+    pub(super) fn new(machine: &Machine, buffer: impl Fn(SpaceId) -> u64) -> Self {
         let mut largest_by_kind = [None; UnitKind::ALL.len()];
         let mut buffer_by_kind = [0; UnitKind::ALL.len()];
         for unit in machine.units() {
-            let capacity = machine.spaces_of(unit.id).map(|space| bytes[space.index()]).max();
+            let capacity = machine.spaces_of(unit.id).map(|space| machine.capacity_bytes(space)).max();
             let largest = &mut largest_by_kind[unit.kind as usize];
             *largest = (*largest).max(Some(capacity.unwrap_or(0)));
             let of_unit = machine.spaces_of(unit.id).map(&buffer).max();
@@ -29,12 +27,7 @@ impl Capacities {
             *most = (*most).max(of_unit.unwrap_or(0));
         }
         let buffers = machine.spaces().map(buffer).collect();
-        Self { bytes, buffers, largest_by_kind, buffer_by_kind }
-    }
-
-    /// Returns the capacity of a space.
-    pub(super) fn bytes(&self, space: SpaceId) -> u64 {
-        self.bytes.get(space.index()).copied().unwrap_or(0)
+        Self { buffers, largest_by_kind, buffer_by_kind }
     }
 
     /// Returns the maximum size of a region in a space, in bytes.

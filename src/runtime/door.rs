@@ -27,7 +27,6 @@ pub(crate) struct Door {
     /// needs them.
     pub(super) id: u64,
     pub(super) on_fast_path: bool,
-    pub(super) configuration: String,
     pub(super) capacities: Capacities,
     owner: Arc<Releaser>,
     next_data: AtomicU64,
@@ -37,7 +36,7 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(super) fn new(driver: AnyDriver, configuration: String, capacities: Capacities) -> Arc<Self> {
+    pub(super) fn new(driver: AnyDriver, capacities: Capacities) -> Arc<Self> {
         let door = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             id: driver.shared().id,
@@ -45,7 +44,6 @@ impl Door {
             owner: Arc::new(Releaser::new(&driver)),
             next_data: AtomicU64::new(0),
             scopes: OpenScopes::default(),
-            configuration,
             capacities,
             driver,
         });

@@ -15,7 +15,7 @@ impl Runtime {
     /// An array in host memory becomes the data object's home. An array in the memory of a CUDA or HIP device, such as
     /// a CuPy array, becomes a replica on that device that is valid from the beginning; the home of such a data object
     /// gets memory only where it is touched, as with [`device_only`](Self::device_only). The replica does not count
-    /// towards the [capacity](Self::capacity_bytes) that the runtime has on the device, and stays there even if memory
+    /// towards the [capacity](crate::machine::Machine::capacity_bytes) that the runtime has on the device, and stays there even if memory
     /// is short. Work that the producer has enqueued on the device must have ended, except on the default stream, for
     /// which the runtime waits.
     ///
@@ -75,7 +75,7 @@ impl Runtime {
     ///
     /// The runtime allocates nothing on devices and copies nothing. It waits where it would otherwise wait for copies,
     /// and requests that pages be moved ahead of tasks that use 64 KiB or more of the array. The array does not count
-    /// towards the [capacity](Self::capacity_bytes) that the runtime has on devices, and may exceed it. Use unified
+    /// towards the [capacity](crate::machine::Machine::capacity_bytes) that the runtime has on devices, and may exceed it. Use unified
     /// memory for data that do not fit on a device, or if tasks touch only a few scattered elements. If tasks touch all
     /// elements, replicas are usually faster.
     ///

@@ -111,7 +111,11 @@ impl Runtime {
         let Some(threads) = self.door.driver.real().filter(|threads| threads.can_lend(space)) else {
             let problem =
                 "this memory has no addresses that other libraries could use; try host memory, `SpaceId::HOST`";
-            return Err(refused(if self.is_simulated() { "it is simulated".to_owned() } else { problem.to_owned() }));
+            return Err(refused(if self.machine().is_simulated() {
+                "it is simulated".to_owned()
+            } else {
+                problem.to_owned()
+            }));
         };
         let Recorded(record) = access.record();
         running::ancestry(self.door.id).admit(name, &[record])?; // it would wait for itself

@@ -65,7 +65,7 @@ use crate::depend::TaskGraph;
 use crate::driver::shared::Shared;
 use crate::energy::Account;
 use crate::ids::SpaceId;
-use crate::machine::{Machine, Warning};
+use crate::machine::Machine;
 use crate::memory::{Element, Shape};
 use crate::task::{Data, IntoRegion, IterationSpace};
 use ndarray::{Array, IntoDimension};
@@ -96,7 +96,6 @@ use std::time::Duration;
 pub struct Runtime {
     pub(crate) door: Arc<Door>,
     ended: AtomicBool,
-    warnings: Vec<Warning>,
     /// The file that stores the scheduler's performance model between runs.
     model_file: Option<PathBuf>,
     next_space: AtomicU64,
@@ -202,7 +201,7 @@ impl Runtime {
         IterationSpace::new(self.next_space.fetch_add(1, Ordering::Relaxed), name.into(), weights)
     }
 
-    /// Returns the units and address spaces.
+    /// Returns the machine: its units and address spaces, and how the runtime uses them.
     pub fn machine(&self) -> &Machine {
         &self.shared().machine
     }
@@ -215,31 +214,10 @@ impl Runtime {
         self.door.driver.now()
     }
 
-    /// Returns whether the runtime simulates a machine ([`Builder::simulate`]). If so, it runs no bodies and computes
-    /// no results.
-    pub fn is_simulated(&self) -> bool {
-        self.door.driver.simulated().is_some()
-    }
-
-    /// Returns the units as a configuration string.
-    pub fn configuration(&self) -> &str {
-        &self.door.configuration
-    }
-
-    /// Returns what could not be set up as requested, such as fewer cores than units.
-    pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
-    }
-
     /// Returns the address spaces in which the whole region is currently valid.
     pub fn valid_in<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Vec<SpaceId> {
         let region = region.into_region();
         self.shared().engine.valid_in(region.data.cell.datum.id, &region.block)
-    }
-
-    /// Returns the capacity of an address space in bytes; host memory is not counted.
-    pub fn capacity_bytes(&self, space: SpaceId) -> u64 {
-        self.door.capacities.bytes(space)
     }
 
     /// Returns the graph of the tasks submitted so far, if [`Builder::record_graph`] was set.
@@ -253,23 +231,16 @@ impl Runtime {
     pub fn statistics(&self) -> Statistics {
         Statistics::of(self.shared(), &self.energy, self.now())
     }
-
-    /// Returns conflicts between running tasks, if [`Builder::detect_conflicts`] was set. There are none unless the
-    /// runtime has an error.
-    pub fn conflicts(&self) -> Vec<String> {
-        let conflicts = self.shared().conflicts.as_ref().filter(|_| !self.shared().is_in_child());
-        conflicts.map_or_else(Vec::new, |detector| detector.found())
-    }
 }
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shared { engine, progress, waiters, .. } = self.shared();
         if self.shared().is_in_child() {
-            return f.debug_struct("Runtime").field("units", &self.door.configuration).finish_non_exhaustive();
+            return f.debug_struct("Runtime").field("units", &self.machine().configuration()).finish_non_exhaustive();
         }
         f.debug_struct("Runtime")
-            .field("units", &self.door.configuration)
+            .field("units", &self.machine().configuration())
             .field("pending", &progress.pending())
             .field("waiting", &waiters.len())
             .field("placed", &engine.stall())

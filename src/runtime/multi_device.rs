@@ -114,7 +114,10 @@ pub(super) fn check(
     for unit in machine.units().iter().filter(|unit| usable(unit.kind)) {
         let spaces: Vec<_> = machine.spaces_of(unit.id).collect();
         let bytes = bytes_in_each(ends, &spaces, |visit| records.iter().for_each(|record| visit(*record)));
-        let of_spaces = bytes.iter().zip(&spaces).map(|(bytes, space)| (*bytes, door.capacities.bytes(*space)));
+        let of_spaces = bytes
+            .iter()
+            .zip(&spaces)
+            .map(|(bytes, space)| (*bytes, door.driver.shared().machine.capacity_bytes(*space)));
         let lacking = of_spaces.max_by_key(|(needed, capacity)| needed.saturating_sub(*capacity));
         match lacking {
             Some((needed, capacity)) if needed > capacity && !at_home => {

@@ -13,7 +13,7 @@ pub(super) fn exists(door: &Door, task: &str, device: DeviceId) -> Result<(), Su
     if device.index() < machine.num_devices() {
         return Ok(());
     }
-    let (units, devices) = (&door.configuration, machine.num_devices());
+    let (units, devices) = (machine.configuration(), machine.num_devices());
     let problem = format!("the machine's units, {units}, have {devices} devices; try one that `Machine::units` lists");
     Err(refused(task, device, problem))
 }
@@ -30,7 +30,7 @@ pub(super) fn check(
     let machine = &door.driver.shared().machine;
     let kind = machine.unit(machine.unit_of_device(device)).kind;
     let bytes: u64 = records.iter().map(|access| access.bytes_in(device.space())).sum();
-    let (capacity, buffer) = (door.capacities.bytes(device.space()), door.capacities.buffer(device.space()));
+    let (capacity, buffer) = (machine.capacity_bytes(device.space()), door.capacities.buffer(device.space()));
     let too_large = |access: &&AccessRecord<'_>| !access.mode.sees_nothing() && access.bytes() > buffer;
     let problem = if !kinds.has(kind) {
         let (bodies, kind) = (kinds.describe(), kind.keyword());

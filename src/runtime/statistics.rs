@@ -52,6 +52,9 @@ pub struct Statistics {
     pub energy: Vec<EnergyStatistics>,
     /// The scheduler that `auto` chose, and why; `None` if the program chose the scheduler.
     pub choice: Option<Choice>,
+    /// Conflicts between running tasks, if [`Builder::detect_conflicts`](crate::Builder::detect_conflicts) was set.
+    /// There are none unless the runtime has an error.
+    pub conflicts: Vec<String>,
 }
 
 /// The copies from one address space to another.
@@ -89,6 +92,7 @@ impl Statistics {
             copies: moved.copies,
             bytes: moved.bytes,
         };
+        let detector = shared.conflicts.as_ref().filter(|_| !shared.is_in_child());
         let busy: Vec<_> = units().zip(busy_ns.into_iter().map(Duration::from_nanos)).collect();
         Self {
             tasks: units().zip(shared.finished_by_unit()).collect(),
@@ -102,6 +106,7 @@ impl Statistics {
             bound,
             shares,
             choice,
+            conflicts: detector.map_or_else(Vec::new, |detector| detector.found()),
         }
     }
 }
@@ -144,6 +149,9 @@ impl fmt::Display for Statistics {
         }
         if let Some(choice) = &self.choice {
             writeln!(f, "auto: {choice}")?;
+        }
+        for conflict in &self.conflicts {
+            writeln!(f, "conflict: {conflict}")?;
         }
         Ok(())
     }

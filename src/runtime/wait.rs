@@ -265,7 +265,7 @@ impl Runtime {
         }
         region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
-        let capacity_bytes = self.capacity_bytes(space);
+        let capacity_bytes = self.machine().capacity_bytes(space);
         if needed_bytes > capacity_bytes && !region.data.cell.datum.is_beside(space) {
             return Err(SubmitError::WorkingSet { task: name.into(), needed_bytes, capacity_bytes });
         }

@@ -84,7 +84,7 @@ pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
                     let builder = Runtime::builder().compute_units(units).scheduler(scheduler);
                     let rt = builder.use_current_thread(hosts).detect_conflicts(true).build().unwrap();
                     test(&rt);
-                    assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
+                    assert!(rt.statistics().conflicts.is_empty(), "{:?}", rt.statistics().conflicts);
                 });
             }
         }
@@ -100,7 +100,7 @@ pub fn for_each_free_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
             let rt =
                 Runtime::builder().compute_units(units).scheduler(scheduler).detect_conflicts(true).build().unwrap();
             test(&rt);
-            assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
+            assert!(rt.statistics().conflicts.is_empty(), "{:?}", rt.statistics().conflicts);
         });
     }
 }

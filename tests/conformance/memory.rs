@@ -10,7 +10,7 @@ const ELEMENTS: usize = 2048; // a quarter of the limit
 
 pub(crate) fn full_device_memory_evicts_and_keeps_values(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, LIMIT_BYTES);
-    assert_eq!(rt.capacity_bytes(SpaceId(1)), LIMIT_BYTES);
+    assert_eq!(rt.machine().capacity_bytes(SpaceId(1)), LIMIT_BYTES);
     let data: Vec<_> = (0..16).map(|n| rt.data(vec![n; ELEMENTS])).collect();
     for round in 0..3 {
         for (n, y) in data.iter().enumerate() {

@@ -143,7 +143,7 @@ fn failed_child_is_reported_to_its_parent_once_and_poisons_only_its_output() {
         rt.task("parent", x.weak_inout()).host(body).submit().unwrap();
         let values = [0, 1, 2].map(|i| rt.read(x.slice(i)).ok().map(|x| x[0]));
         // On units whose bodies cannot wait, the parent itself fails, so all data that it declared is poisoned.
-        if rt.configuration().contains("CPU:1") {
+        if rt.machine().configuration().contains("CPU:1") {
             assert_eq!(values, [Some(5), None, Some(1)]);
             assert_eq!(failed(rt.wait()), ["bad"]);
         } else {
@@ -246,7 +246,7 @@ fn data_of_every_kind_created_in_a_body_is_usable_by_its_children() {
             assert_eq!(sum, 6 * (1 + 2 + 3) + 48 + 1);
             assert_eq!(names, (0..5).map(|n| format!("{n} {sum}")).collect::<Vec<_>>());
             rt.wait().unwrap();
-            assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
+            assert!(rt.statistics().conflicts.is_empty(), "{:?}", rt.statistics().conflicts);
         });
     }
 }

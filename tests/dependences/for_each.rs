@@ -143,7 +143,7 @@ fn run(units: &'static str, scheduler: &str, window: usize, program: &[Loop], to
         })
         .collect();
     edges.sort_unstable();
-    assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
+    assert!(rt.statistics().conflicts.is_empty(), "{:?}", rt.statistics().conflicts);
     let values = data.into_iter().chain([sum]).map(|data| rt.take(data).unwrap()).collect();
     (values, edges)
 }

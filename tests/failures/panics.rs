@@ -19,7 +19,7 @@ fn made<T>(_: T) {}
 /// Returns calls that each panic, with their names.
 fn calls() -> Vec<(&'static str, Box<dyn Fn()>)> {
     let rt = || Runtime::builder().compute_units("1:CPU:1").build().unwrap();
-    let machine = || Machine::plan(&"1:CPU:1".parse().unwrap(), None, &Topology::with_cores(1)).unwrap().0;
+    let machine = || Machine::plan(&"1:CPU:1".parse().unwrap(), None, &Topology::with_cores(1)).unwrap();
     const TOO_MANY: usize = usize::MAX / 2;
     let weights = |odd: f64| move || made(rt().iteration_space("z", vec![1.0, odd]));
     vec![

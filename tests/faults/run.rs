@@ -111,7 +111,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
             }
         }
     }
-    assert_eq!(rt.conflicts(), Vec::<String>::new());
+    assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
     tasks.unexpected();
 }
 

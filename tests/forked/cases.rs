@@ -153,7 +153,7 @@ fn refuses_everything(rt: Runtime) {
         refused(rt.task("t", (new.0.inout(), new.1.inout())).cpu(|_, _| ()).submit());
         drop(new);
         assert_eq!(rt.statistics().tasks.len(), rt.machine().num_units());
-        drop((rt.graph(), rt.conflicts(), rt.valid_in(&x), rt.now()));
+        drop((rt.graph(), rt.statistics().conflicts, rt.valid_in(&x), rt.now()));
         assert!(format!("{rt:?}").contains("units"));
         drop((x, recording));
     });

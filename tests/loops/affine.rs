@@ -123,7 +123,7 @@ fn one_dimensional_lowerings_match_plain_loop() {
                     &(plain_b.clone(), plain_y.clone(), sum, most),
                     "{} {}",
                     name,
-                    rt.configuration()
+                    rt.machine().configuration()
                 );
             }
         }
@@ -201,8 +201,8 @@ fn two_dimensional_lowerings_match_plain_loop() {
             for (name, submit) in PLANES {
                 let data = (rt.array(x.clone()), rt.array(y.clone()), rt.data(vec![2.0]));
                 submit(rt, &p, &data).unwrap();
-                prop_assert_eq!(rt.take(data.1).unwrap(), plain_y.clone(), "{} {}", name, rt.configuration());
-                prop_assert_eq!(rt.take(data.2).unwrap()[0], sum, "{} {}", name, rt.configuration());
+                prop_assert_eq!(rt.take(data.1).unwrap(), plain_y.clone(), "{} {}", name, rt.machine().configuration());
+                prop_assert_eq!(rt.take(data.2).unwrap()[0], sum, "{} {}", name, rt.machine().configuration());
             }
         }
         Ok(())
@@ -280,7 +280,7 @@ fn three_dimensional_lowerings_match_plain_loop() {
             for (name, submit) in CUBES {
                 let data = (rt.data(a.clone()), rt.array(x.clone()), rt.array(y.clone()));
                 submit(rt, &c, &data).unwrap();
-                prop_assert_eq!(rt.take(data.2).unwrap(), plain.clone(), "{} {}", name, rt.configuration());
+                prop_assert_eq!(rt.take(data.2).unwrap(), plain.clone(), "{} {}", name, rt.machine().configuration());
             }
         }
         Ok(())

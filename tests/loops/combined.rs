@@ -58,8 +58,8 @@ fn vector_loops_match_plain_loop() {
             let (da, db, dc, dy) = (rt.data(a.clone()), rt.data(b.clone()), rt.zeros(n), rt.data(b.clone()));
             vecadd::task(&rt, &da, &db, &dc).submit().unwrap();
             axpy::task(&rt, 0.3, &da, &dy).submit().unwrap();
-            assert_eq!(bits(&rt.take(dc).unwrap()), bits(&sum), "{n} {}", rt.configuration());
-            assert_eq!(bits(&rt.take(dy).unwrap()), bits(&scaled), "{n} {}", rt.configuration());
+            assert_eq!(bits(&rt.take(dc).unwrap()), bits(&sum), "{n} {}", rt.machine().configuration());
+            assert_eq!(bits(&rt.take(dy).unwrap()), bits(&scaled), "{n} {}", rt.machine().configuration());
         }
     }
 }
@@ -73,7 +73,7 @@ fn two_dimensional_stencil_matches_plain_loop() {
         for rt in machines() {
             let (from, to) = (rt.array(old.clone()), rt.array(old.clone()));
             relax::task(&rt, &from, &to).submit().unwrap();
-            assert_eq!(rt.take(to).unwrap(), new, "{rows} {columns} {}", rt.configuration());
+            assert_eq!(rt.take(to).unwrap(), new, "{rows} {columns} {}", rt.machine().configuration());
         }
     }
 }

@@ -47,9 +47,9 @@ fn fused_vector_loops_match_plain_loops_and_save_traffic() {
                 }
                 let spared = if kind < 2 { 2 * 8 * n as u64 } else { 0 };
                 assert_eq!(rt.statistics().spared_bytes - before, spared, "x and r must not be read again");
-                assert_eq!(bits(&rt.take(dx).unwrap()), bits(&plain_x), "{n} {kind} {}", rt.configuration());
-                assert_eq!(bits(&rt.take(dr).unwrap()), bits(&plain_r), "{n} {kind} {}", rt.configuration());
-                assert_eq!(bits(&rt.take(ds).unwrap()), bits(&squares), "{n} {kind} {}", rt.configuration());
+                assert_eq!(bits(&rt.take(dx).unwrap()), bits(&plain_x), "{n} {kind} {}", rt.machine().configuration());
+                assert_eq!(bits(&rt.take(dr).unwrap()), bits(&plain_r), "{n} {kind} {}", rt.machine().configuration());
+                assert_eq!(bits(&rt.take(ds).unwrap()), bits(&squares), "{n} {kind} {}", rt.machine().configuration());
             }
         }
     }
@@ -85,7 +85,7 @@ fn fused_loops_over_rows_of_a_team_match_plain_loops() {
         let (dx, dy, dz, ds) = (rt.array(x.clone()), rt.array(y.clone()), rt.array(y.clone()), rt.scalar(1.0));
         rows::task(&rt, &dx, &dy, &dz, &ds).submit().unwrap();
         assert_eq!(rt.take(dy).unwrap(), plain_y);
-        assert_eq!(rt.take(dz).unwrap(), plain_z, "{}", rt.configuration());
+        assert_eq!(rt.take(dz).unwrap(), plain_z, "{}", rt.machine().configuration());
         assert_eq!(rt.read_scalar(&ds).unwrap(), sum);
     }
 }

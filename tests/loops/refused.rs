@@ -22,7 +22,7 @@ fn dependent_iterations_are_refused_on_devices_and_run_in_order_on_cores() {
         let data = rt.data(x.clone());
         shift::task(&rt, &data, 2).submit().unwrap();
         match rt.read(&data) {
-            Ok(found) => assert!(found == plain && !rt.configuration().contains("OPENCL")),
+            Ok(found) => assert!(found == plain && !rt.machine().configuration().contains("OPENCL")),
             Err(error) => {
                 let text = format!("{error}");
                 assert!(

@@ -143,12 +143,12 @@ fn running_sums_of_floats_have_the_same_bits_on_every_machine() {
             inclusive::task(&rt, &dx, &y).submit().unwrap();
             products::task(&rt, &dx, &z, &last).submit().unwrap();
             let (y, z, last) = (rt.take(y).unwrap(), rt.take(z).unwrap(), rt.read_scalar(&last).unwrap());
-            assert!(is_near(&y, &plain), "{n} {}", rt.configuration());
+            assert!(is_near(&y, &plain), "{n} {}", rt.machine().configuration());
             let is_close = |(a, b): (&f64, &f64)| a == b || (a / b - 1.0).abs() < 1e-9;
-            assert!(z.iter().zip(&factors).all(is_close), "{n} {}", rt.configuration());
-            assert!(is_close((&last, &product)), "{n} {}", rt.configuration());
+            assert!(z.iter().zip(&factors).all(is_close), "{n} {}", rt.machine().configuration());
+            assert!(is_close((&last, &product)), "{n} {}", rt.machine().configuration());
             let all = (bits(&y), bits(&z), last.to_bits());
-            assert_eq!(*first.get_or_insert_with(|| all.clone()), all, "{n} {}", rt.configuration());
+            assert_eq!(*first.get_or_insert_with(|| all.clone()), all, "{n} {}", rt.machine().configuration());
         }
     }
 }
@@ -171,7 +171,7 @@ fn exact_running_operations_match_plain_loop() {
         let (mut kept, mut count) = (vec![0.0; n], 0);
         compact(&x, &mut kept, &mut count);
         for rt in machines() {
-            let what = format!("{n} {}", rt.configuration());
+            let what = format!("{n} {}", rt.machine().configuration());
             let (dx, y) = (rt.data(counts.clone()), rt.zeros(n));
             exclusive::task(&rt, &dx, &y).submit().unwrap();
             assert_eq!(rt.take(y).unwrap(), before, "{what}");
@@ -202,7 +202,7 @@ fn running_sum_of_row_sums_matches_plain_loop() {
         for rt in machines() {
             let (da, begin) = (rt.array(a.clone()), rt.zeros(n));
             rows::task(&rt, &da, &begin).submit().unwrap();
-            assert_eq!(rt.take(begin).unwrap(), plain, "{n} {}", rt.configuration());
+            assert_eq!(rt.take(begin).unwrap(), plain, "{n} {}", rt.machine().configuration());
         }
     }
 }

@@ -33,8 +33,8 @@ fn split_vector_loop_matches_plain_loop() {
             let (da, db, dc, whole) = (rt.data(a.clone()), rt.data(b.clone()), rt.zeros(n), rt.zeros(n));
             assert_eq!(vecadd::split(&rt, &da, &db, &dc).unwrap(), n.min(5));
             vecadd::task(&rt, &da, &db, &whole).submit().unwrap();
-            assert_eq!(bits(&rt.take(dc).unwrap()), bits(&plain), "{n} {}", rt.configuration());
-            assert_eq!(bits(&rt.take(whole).unwrap()), bits(&plain), "{n} {}", rt.configuration());
+            assert_eq!(bits(&rt.take(dc).unwrap()), bits(&plain), "{n} {}", rt.machine().configuration());
+            assert_eq!(bits(&rt.take(whole).unwrap()), bits(&plain), "{n} {}", rt.machine().configuration());
         }
     }
 }
@@ -68,7 +68,7 @@ fn split_stencil_sweeps_match_plain_loop() {
                 assert_eq!(relax::split(&rt, from.block(of.clone()), to.block(of)).unwrap(), (rows - 2).min(4));
                 std::mem::swap(&mut from, &mut to);
             }
-            assert_eq!(rt.take(from).unwrap(), a, "{rows} {columns} {}", rt.configuration());
+            assert_eq!(rt.take(from).unwrap(), a, "{rows} {columns} {}", rt.machine().configuration());
         }
     }
 }
@@ -101,8 +101,8 @@ fn split_loop_with_whole_inputs_and_columns_matches_plain_loop() {
         let (da, dx, dy, dm) = (rt.data(at.clone()), rt.data(x.clone()), rt.data(y.clone()), rt.array(m.clone()));
         let tasks = gather::split(&rt, &da, &dx, 0.5, &dy, &dm, width).unwrap();
         assert_eq!(tasks, 2 * rt.machine().num_units());
-        assert_eq!(bits(&rt.take(dy).unwrap()), bits(&plain), "{}", rt.configuration());
-        assert_eq!(rt.take(dm).unwrap(), plain_m, "{}", rt.configuration());
+        assert_eq!(bits(&rt.take(dy).unwrap()), bits(&plain), "{}", rt.machine().configuration());
+        assert_eq!(rt.take(dm).unwrap(), plain_m, "{}", rt.machine().configuration());
     }
 }
 
@@ -131,7 +131,7 @@ fn reductions_of_split_loops_are_the_same_on_every_machine() {
             let (dx, ds, dm, dp) = (rt.data(x.clone()), rt.scalar(0.25), rt.scalar(-100.0), rt.scalar(3.0));
             sums::split(&rt, &dx, -20, n - 21, &ds, &dm, &dp).unwrap();
             let total = rt.read_scalar(&ds).unwrap();
-            assert!((total - sum).abs() < 1e-9 * n as f64, "{total} {sum} {}", rt.configuration());
+            assert!((total - sum).abs() < 1e-9 * n as f64, "{total} {sum} {}", rt.machine().configuration());
             assert_eq!(rt.read_scalar(&dm).unwrap(), most);
             assert_eq!(rt.read_scalar(&dp).unwrap(), product);
             found.push(total.to_bits());
@@ -162,8 +162,8 @@ fn split_loop_with_team_memory_matches_plain_loop() {
         for rt in units() {
             let (da, dc, db, dd) = (rt.data(a.clone()), rt.data(c.clone()), rt.data(b.clone()), rt.zeros(n));
             held::split(&rt, &da, &dc, &db, &dd).unwrap();
-            assert_eq!(bits(&rt.take(db).unwrap()), bits(&plain), "{n} {}", rt.configuration());
-            assert_eq!(bits(&rt.take(dd).unwrap()), bits(&behind), "{n} {}", rt.configuration());
+            assert_eq!(bits(&rt.take(db).unwrap()), bits(&plain), "{n} {}", rt.machine().configuration());
+            assert_eq!(bits(&rt.take(dd).unwrap()), bits(&behind), "{n} {}", rt.machine().configuration());
         }
     }
 }

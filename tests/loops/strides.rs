@@ -95,7 +95,7 @@ fn lowerings_of_random_nests_match_plain_loop_or_are_refused() {
                 over_teams_alone::task(rt, &dx, d, first, n0, n1, n2, w0, w1, w2, w3, r0, r1, r2, r3).submit().unwrap();
                 for result in &results {
                     match rt.read(result) {
-                        Ok(found) => prop_assert_eq!(found, plain.clone(), "{}", rt.configuration()),
+                        Ok(found) => prop_assert_eq!(found, plain.clone(), "{}", rt.machine().configuration()),
                         Err(error) => {
                             prop_assert!(error.to_string().contains("same element of `y`"), "{}", error);
                             let is_regular = matches!(drawn.write, [36, 6, 1, _] | [1, 6, 36, _] | [6, 36, 1, _]);
@@ -127,7 +127,7 @@ fn zero_stride_is_refused_if_threads_run_concurrently() {
         over_teams::task(&rt, &x, &c, 0, 1, 2, 5, 0, 2, 0, 2, 0, 36, 0, 0).submit().unwrap();
         assert_eq!([rt.read(&a).unwrap().to_vec(), rt.read(&b).unwrap().to_vec()], [plain.clone(), plain.clone()]);
         match rt.read(&c) {
-            Ok(found) => assert!(found == plain && !rt.configuration().contains("OPENCL")),
+            Ok(found) => assert!(found == plain && !rt.machine().configuration().contains("OPENCL")),
             Err(error) => assert!(error.to_string().contains("same element of `y`"), "{error}"),
         }
         let _ = rt.wait();

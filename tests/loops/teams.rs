@@ -45,7 +45,7 @@ fn nest_of_the_macc_slides_matches_plain_loop() {
             nest_of_loops::task(&rt, &dx, &results[2], planes, rows, columns).submit().unwrap();
             nest_the_other_way::task(&rt, &dx, &results[3], planes, rows, columns).submit().unwrap();
             for result in results {
-                assert_eq!(bits(&rt.take(result).unwrap()), bits(&plain), "{planes} {}", rt.configuration());
+                assert_eq!(bits(&rt.take(result).unwrap()), bits(&plain), "{planes} {}", rt.machine().configuration());
             }
         }
     }
@@ -118,8 +118,8 @@ fn arrays_in_team_memory_match_plain_loop() {
                 } else {
                     not_held::task(&rt, &da, &dc, &db, &dd).submit().unwrap();
                 }
-                assert_eq!(bits(&rt.take(db).unwrap()), bits(&plain), "{n} {}", rt.configuration());
-                assert_eq!(bits(&rt.take(dd).unwrap()), bits(&behind), "{n} {}", rt.configuration());
+                assert_eq!(bits(&rt.take(db).unwrap()), bits(&plain), "{n} {}", rt.machine().configuration());
+                assert_eq!(bits(&rt.take(dd).unwrap()), bits(&behind), "{n} {}", rt.machine().configuration());
             }
         }
     }
@@ -156,7 +156,7 @@ fn private_arrays_are_not_written_back() {
     for rt in machines() {
         let (dx, dp, dy) = (rt.data(x.clone()), rt.data(vec![1.0; n]), rt.zeros(n));
         scratch::task(&rt, &dx, &dp, &dy).submit().unwrap();
-        assert_eq!(bits(&rt.take(dy).unwrap()), bits(&plain), "{}", rt.configuration());
+        assert_eq!(bits(&rt.take(dy).unwrap()), bits(&plain), "{}", rt.machine().configuration());
         assert_eq!(rt.take(dp).unwrap(), vec![1.0; n], "a private array must not be written back");
     }
 }
@@ -192,7 +192,11 @@ fn reductions_within_and_across_teams_match_plain_loop() {
                 (rt.data(m.clone()), rt.data(x.clone()), rt.zeros(rows), rt.scalar(0.25), rt.scalar(9.0));
             product::task(&rt, &dm, &dx, &dy, &dn, &dl).submit().unwrap();
             let (y, sum) = (rt.take(dy).unwrap(), rt.read_scalar(&dn).unwrap());
-            assert!(y.iter().zip(&plain).all(|(y, plain)| (y - plain).abs() < 1e-9), "{rows} {}", rt.configuration());
+            assert!(
+                y.iter().zip(&plain).all(|(y, plain)| (y - plain).abs() < 1e-9),
+                "{rows} {}",
+                rt.machine().configuration()
+            );
             assert!((sum - norm).abs() < 1e-8);
             assert_eq!(rt.read_scalar(&dl).unwrap(), least);
             found.push((bits(&y), sum.to_bits()));
@@ -247,7 +251,7 @@ fn every_construct_of_the_subset_matches_plain_loop() {
     for rt in machines() {
         let (dx, da, dy, dz) = (rt.data(x.clone()), rt.data(at.clone()), rt.zeros(n), rt.zeros(n));
         all_sorts::task(&rt, &dx, &da, n as i32, &dy, &dz, true).submit().unwrap();
-        assert_eq!(bits(&rt.take(dy).unwrap()), bits(&y), "{}", rt.configuration());
-        assert_eq!(rt.take(dz).unwrap(), z, "{}", rt.configuration());
+        assert_eq!(bits(&rt.take(dy).unwrap()), bits(&y), "{}", rt.machine().configuration());
+        assert_eq!(rt.take(dz).unwrap(), z, "{}", rt.machine().configuration());
     }
 }

@@ -97,7 +97,7 @@ fn scheduler_gives_the_results_of_the_sequential_program() {
                     let builder = Runtime::builder().compute_units(units).scheduler(scheduler);
                     let rt = builder.detect_conflicts(true).build().unwrap();
                     assert_eq!(parallel(&rt, host_every), expected, "{scheduler} {units}");
-                    assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
+                    assert!(rt.statistics().conflicts.is_empty(), "{:?}", rt.statistics().conflicts);
                     let tasks: u64 = rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum();
                     assert!(tasks >= 2 * STEPS * ZONES as u64, "{tasks} tasks ran on units");
                 });

@@ -212,7 +212,7 @@ fn zeros_of_a_real_runtime_have_memory() {
     let x: Data<f64, Ix2> = rt.zeros((30, 40));
     rt.task("add", (x.block((1..2, 0..40)).inout(),)).cpu(|_, (mut x,)| x += 1.0).submit().unwrap();
     assert_eq!(rt.take(x).unwrap().sum(), 40.0);
-    assert!(!rt.is_simulated() && rt.now() > Duration::ZERO);
+    assert!(!rt.machine().is_simulated() && rt.now() > Duration::ZERO);
 }
 
 /// Runs steps over a ring of blocks that read their neighbours, with noisy times. Returns everything that can be
@@ -299,9 +299,9 @@ fn units_missing_from_the_simulated_machine_are_refused() {
     let error = build("1:CPU:1,1:EMU:1").unwrap_err().to_string();
     assert_eq!(error, "simulate: 1:CPU:1,1:EMU:1 requests 1 EMU devices, but `plain` has 0");
     let shared = build("5:CPU:1").unwrap();
-    assert_eq!(shared.warnings().len(), 1, "five units on four cores must give a warning");
+    assert_eq!(shared.machine().warnings().len(), 1, "five units on four cores must give a warning");
     let all = Runtime::builder().simulate(plain(false)).build().unwrap();
-    assert_eq!(all.configuration(), "2:CPU:1,2:GPU:1");
+    assert_eq!(all.machine().configuration(), "2:CPU:1,2:GPU:1");
 }
 
 #[test]

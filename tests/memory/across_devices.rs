@@ -67,7 +67,7 @@ fn rotation_across_devices_matches_host_on_every_machine() {
                     }
                     assert_eq!(rt.take(x).unwrap(), expected(6));
                 }
-                assert_eq!(rt.conflicts(), Vec::<String>::new());
+                assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
             });
         }
     }

@@ -180,7 +180,7 @@ fn tasks_with_two_large_regions_do_not_starve() {
                 }
             }
             rt.wait().unwrap();
-            assert!(rt.conflicts().is_empty());
+            assert!(rt.statistics().conflicts.is_empty());
             for (x, expected) in data.into_iter().zip(model) {
                 assert_eq!(rt.take(x).unwrap(), [expected; BLOCK]);
             }

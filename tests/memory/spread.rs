@@ -81,7 +81,7 @@ fn part_runs_on_its_device() {
                     }
                     assert_eq!(rt.take(x).unwrap(), expected(5));
                 }
-                assert_eq!(rt.conflicts(), Vec::<String>::new());
+                assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
             });
         }
     }

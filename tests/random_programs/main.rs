@@ -138,7 +138,7 @@ fn check<S: Loops>(program: &Program) {
             assert_eq!(&S::values(rt.take(data).unwrap()), values);
         }
     }
-    assert_eq!(rt.conflicts(), Vec::<String>::new());
+    assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
 }
 
 /// Checks that, in every row, each run of correct elements can be read and each run of poisoned elements cannot.

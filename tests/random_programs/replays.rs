@@ -286,7 +286,7 @@ fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children }: &Repla
             assert_eq!(&S::values(rt.take(data).unwrap()), values);
         }
     }
-    assert_eq!(rt.conflicts(), Vec::<String>::new());
+    assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
 }
 
 /// Runs the program once by replays and once by submissions, with steps that fail in any access mode. Both must leave
@@ -322,7 +322,7 @@ fn outcome<S: Recordable>(Replayed { program, acts, children }: &Replayed, repla
     }
     failed += failures(rt.wait());
     assert_eq!(*wrong.lock().unwrap(), Vec::<String>::new());
-    assert_eq!(rt.conflicts(), Vec::<String>::new());
+    assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
     let [x, y, z] = extents;
     let element = |number: usize, i: usize, j: usize, k: usize| {
         let part = Part { data: number, ranges: [i..i + 1, j..j + 1, k..k + 1] };

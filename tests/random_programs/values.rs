@@ -390,7 +390,7 @@ pub(crate) fn check(program: &Program) {
     for (name, causes) in told.lock().unwrap().iter() {
         assert!(is_among(name, causes), "{name} is none of {causes:?}");
     }
-    assert_eq!(rt.conflicts(), Vec::<String>::new());
+    assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
     drop(pending);
     drop(rt);
     assert_eq!(alive.load(Ordering::SeqCst), 0, "objects were leaked or dropped twice");

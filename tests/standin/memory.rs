@@ -249,7 +249,7 @@ fn adopted_and_evicted() {
     let elements = vec![3u64; 5000];
     let (tensor, freed) = vector(&elements);
     let rt = runtime();
-    assert!(rt.capacity_bytes(SPACE) < 40_000, "{}", rt.capacity_bytes(SPACE));
+    assert!(rt.machine().capacity_bytes(SPACE) < 40_000, "{}", rt.machine().capacity_bytes(SPACE));
     let (x, y): (Data<u64>, Vec<_>) =
         (rt.from_dlpack(tensor).unwrap(), (0..6).map(|n| rt.data(vec![n; 900])).collect());
     for salt in 0..10 {

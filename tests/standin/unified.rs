@@ -187,7 +187,7 @@ pub const LARGE: usize = 50_000;
 fn larger_than_a_device() {
     let rt = runtime();
     let space = SpaceId(1);
-    assert!(rt.capacity_bytes(space) < 8 * LARGE as u64 / 4, "{}", rt.capacity_bytes(space));
+    assert!(rt.machine().capacity_bytes(space) < 8 * LARGE as u64 / 4, "{}", rt.machine().capacity_bytes(space));
     let x = unified(&rt, &[3; LARGE]);
     assert_eq!(rt.valid_in(&x), [SpaceId::HOST]);
     (0..20).for_each(|salt| next(&rt, &x, salt));

@@ -60,7 +60,7 @@ fn commutative_tasks_exclude_each_other_and_none_is_lost() {
             }
         }
         rt.wait().unwrap();
-        assert_eq!(rt.conflicts(), Vec::<String>::new());
+        assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
         assert_eq!(rt.read(&x.all()).unwrap().iter().sum::<usize>(), in_x);
         assert_eq!(rt.read(&y.all()).unwrap().iter().sum::<usize>(), in_y);
     }

@@ -244,7 +244,7 @@ fn check(case: &Case) {
         lent.view_mut(expected).fill(0);
         assert_eq!(found, expected, "array {number}");
     }
-    assert_eq!(rt.conflicts(), Vec::<String>::new());
+    assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
     if !has_faults {
         assert!(rt.wait().is_ok(), "the scopes have reported all failures");
     }

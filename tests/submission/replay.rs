@@ -143,7 +143,7 @@ fn tasks_between_replays_are_ordered_with_them() -> Outcome {
             }
         }
         assert_eq!((rt.read(&x)?, rt.read(&y)?), (vec![by_hand; 64], vec![sum; 64]), "{units}");
-        assert!(rt.conflicts().is_empty());
+        assert!(rt.statistics().conflicts.is_empty());
         assert_eq!(step.explain() == &Explanation::Frozen, !units.contains("EMU"), "{}", step.explain());
     }
     Ok(())

@@ -555,7 +555,7 @@ fn body_may_open_its_own_scope() {
                 rt.wait().unwrap();
                 let x = rt.read(&x).unwrap();
                 assert!((0..40).all(|i| x[i] == if i % 10 == 9 { 0 } else { 11 }), "{x:?}");
-                assert_eq!(rt.conflicts(), Vec::<String>::new());
+                assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
             });
         }
     }

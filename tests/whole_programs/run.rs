@@ -90,7 +90,7 @@ pub(crate) fn run(program: &Program) -> Log {
     });
     let _ = rt.wait(); // a reduced program may leave tasks pending
     drop((groups, run));
-    rt.conflicts().into_iter().for_each(|conflict| log.error(conflict));
+    rt.statistics().conflicts.into_iter().for_each(|conflict| log.error(conflict));
     if Arc::into_inner(rt).is_none() {
         log.error("a body was not dropped when all tasks had ended".to_owned());
     }

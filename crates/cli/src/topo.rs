@@ -69,12 +69,12 @@ fn print(topology: &Topology, out: &mut impl Write) -> std::io::Result<()> {
 
 /// Prints the cores that units get by default, and the equivalent `OMP_PLACES` for other programs.
 fn print_units(topology: &Topology, units: &UnitConfig, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    let (machine, warnings) = Machine::plan(units, None, topology)?;
+    let machine = Machine::plan(units, None, topology)?;
     writeln!(out, "{units}")?;
     for unit in machine.units() {
         writeln!(out, "  {:<6} {:<7} cores {}", unit.id.to_string(), unit.kind.to_string(), list(&unit.cores))?;
     }
-    for warning in warnings {
+    for warning in machine.warnings() {
         writeln!(out, "  warning: {warning}")?;
     }
     let braces = |unit: &ComputeUnit| {

@@ -60,7 +60,7 @@ impl Storage {
     /// of rows.
     pub fn of(rt: &Runtime, matrix: &Matrix, blocks: &[Range<usize>]) -> Self {
         let is_core = |units: &str| units.contains("CPU") || units.contains("EMU");
-        if rt.is_simulated() || !rt.configuration().split(',').all(is_core) {
+        if rt.machine().is_simulated() || !rt.machine().configuration().split(',').all(is_core) {
             Self::Rows
         } else if is_large(matrix.rows(), matrix.nonzeros(), blocks.len()) {
             Self::Symmetric

@@ -153,7 +153,7 @@ mod tests {
 
     /// Returns how many tasks a device is given after it has run tasks with this time and share.
     fn given(elapsed_ns: Nanos, share: u32) -> usize {
-        let (machine, _) = Machine::plan(&"1:EMU:1".parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
+        let machine = Machine::plan(&"1:EMU:1".parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
         let mut units = Units::new(&machine);
         (0..100).for_each(|_| units.ran(0, elapsed_ns, Some(share)));
         let mut given = 0;

@@ -12,7 +12,6 @@ use crate::machine::{ConfigError, CoresTaken, Granule, Machine, Places, Topology
 /// A machine, and the binding of its units' threads.
 pub(super) struct Bound {
     pub(super) machine: Machine,
-    pub(super) warnings: Vec<Warning>,
     /// The claim on the cores that threads are bound to.
     pub(super) cores: Option<CoresTaken>,
     /// The cores that each unit's threads are bound to; `None` if threads are not bound.
@@ -47,7 +46,7 @@ impl Builder {
                 }
             }
         };
-        bound.warnings.append(&mut ignored);
+        ignored.into_iter().for_each(|warning| bound.machine.warn(warning));
         Ok(bound)
     }
 }
@@ -79,13 +78,10 @@ fn plan(
     asked: Option<bool>,
     (places, granule): &Where,
 ) -> Result<Bound, ConfigError> {
-    let (machine, warnings, cores) = match asked {
-        Some(false) => {
-            let (machine, warnings) = Machine::plan(config, places.as_ref(), topology)?;
-            (machine, warnings, None)
-        }
+    let (machine, cores) = match asked {
+        Some(false) => (Machine::plan(config, places.as_ref(), topology)?, None),
         _ => CoresTaken::plan(config, places.as_ref(), topology, asked == Some(true))?,
     };
     let bindings = cores.as_ref().map(|_| machine.bindings(*granule, topology));
-    Ok(Bound { machine, warnings, cores, bindings })
+    Ok(Bound { machine, cores, bindings })
 }

@@ -9,7 +9,7 @@ use crate::driver::window::Window;
 use crate::energy::{Account, Metered, Power};
 use crate::engine::{Engine, Placement, Scheduler};
 use crate::error::BuildError;
-use crate::machine::{ComputeUnit, Machine, UnitConfig, UnitKind, Warning};
+use crate::machine::{ComputeUnit, Machine, UnitConfig, UnitKind};
 use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
@@ -87,19 +87,14 @@ impl Builder {
     }
 
     /// Builds the state that all threads will share.
-    pub(super) fn shared(
-        &mut self,
-        machine: Machine,
-        placement: Option<Placement>,
-        is_simulated: bool,
-    ) -> Result<Shared, BuildError> {
+    pub(super) fn shared(&mut self, machine: Machine, placement: Option<Placement>) -> Result<Shared, BuildError> {
         let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
         if window == 0 {
             let problem = "a window of 0 tasks allows no submission; try at least 1".to_owned();
             return Err(BuildError::Argument { argument: "max_pending_tasks", problem });
         }
         let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
-        let tracer = self.start_trace(&machine, placement.as_ref(), is_simulated)?;
+        let tracer = self.start_trace(&machine, placement.as_ref())?;
         let placement = placement.map(|placement| placement.traced_by(tracer.clone()));
         #[cfg(feature = "graph")]
         let graph = self.record_graph.then(Default::default);
@@ -118,7 +113,6 @@ impl Builder {
         &mut self,
         machine: &Machine,
         placement: Option<&Placement>,
-        is_simulated: bool,
     ) -> Result<Option<Arc<Tracer>>, BuildError> {
         let (order, argument) = match self.trace.take() {
             Some(order) => (order, "trace"),
@@ -148,7 +142,7 @@ impl Builder {
         let path = order.path.clone();
         let accesses = self.trace_accesses || environment::trace_accesses();
         let order = trace::Order { accesses, ..order };
-        match Tracer::start(order, &facts, is_simulated) {
+        match Tracer::start(order, &facts, machine.is_simulated()) {
             Ok(tracer) => Ok(Some(tracer)),
             Err(problem) => {
                 let problem = format!("cannot create {}: {problem}; try a folder that exists", path.display());
@@ -158,21 +152,13 @@ impl Builder {
     }
 
     /// Builds the runtime around a driver.
-    pub(super) fn finish(
-        self,
-        driver: AnyDriver,
-        config: &UnitConfig,
-        capacities_bytes: Vec<u64>,
-        warnings: Vec<Warning>,
-        energy: Account,
-    ) -> Runtime {
-        let capacities = Capacities::new(&driver.shared().machine, capacities_bytes, |space| {
+    pub(super) fn finish(self, driver: AnyDriver, energy: Account) -> Runtime {
+        let capacities = Capacities::new(&driver.shared().machine, |space| {
             space.device().map_or(u64::MAX, |device| driver.largest_buffer_bytes(device))
         });
         Runtime {
-            door: Door::new(driver, config.to_string(), capacities),
+            door: Door::new(driver, capacities),
             ended: AtomicBool::new(false),
-            warnings,
             #[cfg(feature = "sim")]
             model_file: self.model_file,
             #[cfg(not(feature = "sim"))]

@@ -28,17 +28,19 @@ impl Builder {
         let hosting: usize = config.num_devices();
         let topology = Topology::with_cores((model.count(UnitKind::Cpu)).max(hosting));
         let places: Option<Places> = self.places.as_deref().map(str::parse).transpose().map_err(places_error)?;
-        let (machine, warnings) = Machine::plan(&config, places.as_ref(), &topology)?;
+        let mut machine = Machine::plan(&config, places.as_ref(), &topology)?;
         let mut capacities_bytes = vec![u64::MAX];
         let of_device = |unit: &ComputeUnit| std::iter::repeat_n(model.memory_bytes(unit.kind), unit.devices.len());
         capacities_bytes.extend(machine.device_units().flat_map(of_device));
+        machine.set_simulated();
+        machine.set_capacities(capacities_bytes);
         let powers = self.powers(&machine, |kind| model.power(kind))?;
         let rest_w = model.rest_w(&machine);
         let meters = self.meters(&machine)?;
-        let placement = Placement::new(&machine, &capacities_bytes, self.take_scheduler(&machine, &config)?)
+        let placement = Placement::new(&machine, machine.capacities_bytes(), self.take_scheduler(&machine, &config)?)
             .with_power(dynamic_w(&powers));
-        let shared = self.shared(machine, Some(placement), true)?;
+        let shared = self.shared(machine, Some(placement))?;
         let driver = AnyDriver::Simulated(Simulated::new(shared, model));
-        Ok(self.finish(driver, &config, capacities_bytes, warnings, Account::new(powers, rest_w, meters)))
+        Ok(self.finish(driver, Account::new(powers, rest_w, meters)))
     }
 }

@@ -28,29 +28,30 @@ impl Builder {
             (None, Some(units)) => units.parse().map_err(|error| environment::error(environment::UNITS, &error))?,
             (None, None) => format!("{}:CPU:1", topology.cores().len().max(1)).parse()?,
         };
-        let Bound { machine, mut warnings, cores, bindings } = self.bind(&config, &topology)?;
-        warnings.iter().for_each(tell);
+        let Bound { mut machine, cores, bindings } = self.bind(&config, &topology)?;
+        machine.warnings().iter().for_each(tell);
         log!(info, "runtime of {config} starts; its threads are bound to {bindings:?}");
         let opened = device::open(&machine, &self.emulated)?.into_iter();
         let (devices, meters_of): (Vec<_>, Vec<_>) = opened.map(|Opened { device, meter }| (device, meter)).unzip();
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
+        machine.set_capacities(capacities_bytes);
         let powers = self.powers(&machine, |_| None)?;
-        let meters = self.all_meters(&machine, &meters_of, &mut warnings)?;
+        let meters = self.all_meters(&mut machine, &meters_of)?;
         let policy = self.take_scheduler(&machine, &config)?;
         let fast_path = devices.is_empty() && policy.fast_path();
         let placement = (!fast_path).then(|| {
-            let placement = Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home();
+            let placement = Placement::new(&machine, machine.capacities_bytes(), policy).with_hosts_at_home();
             placement.with_power(dynamic_w(&powers))
         });
         let style = self.style(bindings)?;
         let hosts_unit = self.use_current_thread && machine.num_cpu_units() > 0;
-        let shared = self.shared(machine, placement, false)?;
+        let shared = self.shared(machine, placement)?;
         let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
         // From here on, if something fails, dropping the runtime ends everything that has been started.
         let runtime = {
             let account = Account::new(powers, None, meters);
-            self.finish(AnyDriver::Threads(threads.clone()), &config, capacities_bytes, warnings, account)
+            self.finish(AnyDriver::Threads(threads.clone()), account)
         };
         let entrance: Entrance = runtime.door.clone();
         threads.start(unstarted, hosts_unit, &style, cores, &entrance)?;
@@ -59,12 +60,7 @@ impl Builder {
 
     /// Returns the meters that the program has passed and, if requested, the meters found on this machine. Adds a
     /// warning if meters are requested but there are none at all.
-    fn all_meters(
-        &mut self,
-        machine: &Machine,
-        meters_of: &[MeterOf],
-        warnings: &mut Vec<Warning>,
-    ) -> Result<Vec<Metered>, BuildError> {
+    fn all_meters(&mut self, machine: &mut Machine, meters_of: &[MeterOf]) -> Result<Vec<Metered>, BuildError> {
         let mut all = self.meters(machine)?;
         if !self.find_meters {
             return Ok(all);
@@ -82,7 +78,7 @@ impl Builder {
         if all.is_empty() {
             let warning = Warning::NoEnergyMeter { problem: found.absent.join("; ") };
             log!(warn, "{warning}");
-            warnings.push(warning);
+            machine.warn(warning);
         }
         Ok(all)
     }

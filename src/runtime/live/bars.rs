@@ -214,7 +214,7 @@ mod tests {
     fn terminal_shows_tasks_units_and_links_until_they_are_cleared() {
         let screen = Screen::default();
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen.clone()), 255);
-        let (machine, _) = Machine::plan(&"1:CPU:1,1:EMU:1".parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
+        let machine = Machine::plan(&"1:CPU:1,1:EMU:1".parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
         let display = MultiProgress::with_draw_target(target);
         let figures = Figures {
             done: 30,

@@ -152,7 +152,8 @@ fn place_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Place
                 return Err(Some(Obstacle::Emulated { task: name.to_owned() }));
             }
             place.devices += 1;
-            place.capacity_bytes = place.capacity_bytes.min(door.capacities.bytes(device.space()));
+            place.capacity_bytes =
+                place.capacity_bytes.min(door.driver.shared().machine.capacity_bytes(device.space()));
             place.buffer_bytes = place.buffer_bytes.min(door.capacities.buffer(device.space()));
         }
     }
