@@ -251,9 +251,9 @@ fn wait_for_a_device_task_returns_after_its_end() {
     };
     for _ in 0..20 {
         let tasks: Vec<_> = (0..5).map(|_| add()).collect();
-        rt.wait_for(&tasks[2]).unwrap();
+        tasks[2].wait().unwrap();
         assert!(tasks[..3].iter().all(TaskHandle::is_finished));
-        rt.wait_for(&tasks[4]).unwrap();
+        tasks[4].wait().unwrap();
     }
     assert_eq!(rt.take(x).unwrap(), [100.0; 1000]);
     let y = rt.data(vec![0.0; 10]);
@@ -266,8 +266,8 @@ fn wait_for_a_device_task_returns_after_its_end() {
         .submit_handle()
         .unwrap();
     let skipped = rt.task("skipped", (y.inout(),)).cpu(|_, _| ()).submit_handle().unwrap();
-    assert!(rt.wait_for(&skipped).unwrap_err().to_string().contains("`fails`"));
-    assert!(rt.wait_for(&fails).is_err());
+    assert!(skipped.wait().unwrap_err().to_string().contains("`fails`"));
+    assert!(fails.wait().is_err());
 }
 
 /// Returns a runtime on OpenCL. These tests cover only OpenCL; `tests/standin/raw.rs` covers the other interfaces.

@@ -79,12 +79,6 @@ pub enum SubmitError {
         /// The data object's name.
         data: String,
     },
-    /// The task was submitted to another runtime.
-    #[error("cannot wait for task `{task}`: it was submitted to another runtime; try waiting for it there")]
-    ForeignTask {
-        /// The task's name.
-        task: String,
-    },
     /// The task whose result is accessed was submitted to another runtime.
     #[error(
         "cannot submit task {task}: it uses the result of task `{producer}`, which was submitted to another runtime; try \

@@ -119,7 +119,7 @@ impl<L: Lendable + ?Sized, M> fmt::Debug for Lent<L, M> {
 ///     std::thread::spawn(move || done.finish()); // as a timer would
 /// });
 /// let task = task.submit_handle()?;
-/// rt.wait_for(&task)?;
+/// task.wait()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a completion that is dropped unfinished fails its task"]

@@ -541,7 +541,7 @@ impl Builder {
     }
 
     /// Sets whether, on SIGUSR1, the runtime writes to standard error what its tasks are doing and what they are
-    /// waiting for ([`Runtime::explain_all`]). Without a call, the environment variable `THALWEG_EXPLAIN` decides: 1
+    /// waiting for ([`Runtime::explain`]). Without a call, the environment variable `THALWEG_EXPLAIN` decides: 1
     /// means yes.
     ///
     /// A dedicated thread waits for the signal. It also samples the running tasks a few times a second, so that

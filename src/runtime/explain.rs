@@ -3,8 +3,8 @@
 use super::{Runtime, TaskHandle};
 use crate::driver::reasons::{self, PendingTasks, WaitReason};
 
-impl Runtime {
-    /// Explains why a task has not run or ended yet, as human-readable text.
+impl TaskHandle {
+    /// Explains why the task has not run or ended yet, as human-readable text.
     ///
     /// The explanation is a chain of tasks, each of which waits for the next, with the region that makes it wait and
     /// the source location where it was submitted. The chain ends with a task that is running (on which unit, and for
@@ -13,7 +13,7 @@ impl Runtime {
     /// for a unit.
     ///
     /// Tasks pay nothing for explanations, so the call has to search, which takes time in proportion to the number of
-    /// pending tasks that were submitted before this task. If the search finds the chain only through ready tasks in a
+    /// pending tasks that were submitted before this one. If the search finds the chain only through ready tasks in a
     /// thread's own queue, it moves these tasks to the queue that all threads check. Threads do not read the clock when
     /// they begin a task, so a running time can be counted only from an earlier observation: by this call, by a stall
     /// report, or by a thread that samples continuously ([`Builder::explain_on_signal`](crate::Builder),
@@ -30,7 +30,7 @@ impl Runtime {
     /// let sum = rt.task("sum", x.input()).cpu(|_, _| ()).submit_handle()?;
     /// begun.recv()?;
     ///
-    /// let steps = rt.explain(&sum).steps;
+    /// let steps = sum.explain().steps;
     /// let because: Vec<_> = steps.iter().map(|step| step.because.as_str()).collect();
     /// assert_eq!(because[0], "comes after task 1 `scale` by its access to [0..8] (in) of data `x`");
     /// assert_eq!(because[1], "comes after task 0 `load` by its access to [0..8] (inout) of data `x`");
@@ -39,23 +39,25 @@ impl Runtime {
     /// rt.wait()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn explain(&self, task: &TaskHandle) -> WaitReason {
-        if !task.is_of(self.door.id) {
-            return WaitReason::alone(task.block(), "was submitted to another runtime");
+    pub fn explain(&self) -> WaitReason {
+        match self.door() {
+            Some(door) => reasons::explain(door.shared(), door.driver.queues(), self.block()),
+            None => WaitReason::alone(self.block(), "was submitted to a runtime that has ended"),
         }
-        reasons::explain(self.shared(), self.door.driver.queues(), task.block())
     }
+}
 
+impl Runtime {
     /// Explains what all pending tasks are doing or waiting for, as human-readable text. Stall reports and the answer
     /// to a signal ([`Builder::explain_on_signal`](crate::Builder)) contain the same text.
     ///
     /// ```
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
-    /// assert_eq!(rt.explain_all().to_string(), "0 tasks are pending");
+    /// assert_eq!(rt.explain().to_string(), "0 tasks are pending");
     /// # Ok::<(), BuildError>(())
     /// ```
-    pub fn explain_all(&self) -> PendingTasks {
+    pub fn explain(&self) -> PendingTasks {
         reasons::explain_all(self.shared(), self.door.driver.queues())
     }
 }

@@ -1,12 +1,12 @@
-//! Waiting for one task.
+//! Handles of tasks, and waiting for one task.
 //!
 //! A task does not keep a list of its waiters, because the list would cost every task something. Instead, a thread that
 //! wants to wait submits an internal task that comes after the awaited task and does nothing but wake the thread, as
 //! when waiting for a value. So the runtime stores nothing except the handle's reference to the task, and tasks that
 //! are not awaited pay nothing.
 
+use super::Door;
 use super::wait::internal;
-use super::{Door, Runtime};
 use crate::depend::{Side, TaskRef};
 use crate::driver::waiters::own_waker;
 use crate::error::{Failures, RunError, SubmitError, TaskFailure};
@@ -14,10 +14,10 @@ use crate::ids::{SpaceId, TaskId};
 use crate::memory::nothing;
 use crate::sync::Flow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-/// Handle of a submitted task, with which a program can wait for the task; see [`Runtime::wait_for`]. Made by
+/// Handle of a submitted task, with which a program can wait for the task. Made by
 /// [`TaskBuilder::submit_handle`](crate::TaskBuilder::submit_handle).
 ///
 /// Until the handle is dropped, it keeps a few hundred bytes of the task alive, but not the body and its captures.
@@ -27,31 +27,31 @@ use std::task::Waker;
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// let task: TaskHandle = rt.task("first", ()).cpu(|_, ()| ()).submit_handle()?;
-/// rt.wait_for(&task)?;
+/// task.wait()?;
 /// assert_eq!((task.id(), task.name()), (TaskId(0), "first"));
 /// assert!(task.is_finished() && task.failure().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct TaskHandle {
-    /// The ID of the runtime that the task was submitted to.
-    runtime: u64,
     task: TaskRef,
+    /// The runtime that the task was submitted to.
+    door: Weak<Door>,
 }
 
 impl TaskHandle {
-    pub(super) fn new(runtime: u64, task: TaskRef) -> Self {
-        Self { runtime, task }
-    }
-
-    /// Returns whether the task was submitted to this runtime.
-    pub(super) fn is_of(&self, runtime: u64) -> bool {
-        self.runtime == runtime
+    pub(super) fn new(task: TaskRef, door: Weak<Door>) -> Self {
+        Self { task, door }
     }
 
     /// Returns the task itself.
     pub(super) fn block(&self) -> &TaskRef {
         &self.task
+    }
+
+    /// Returns the runtime's door, unless the runtime is gone.
+    pub(super) fn door(&self) -> Option<Arc<Door>> {
+        self.door.upgrade()
     }
 
     /// Returns the task's ID.
@@ -74,6 +74,43 @@ impl TaskHandle {
     pub fn failure(&self) -> Option<Arc<TaskFailure>> {
         self.task.poison().filter(|_| self.is_finished())
     }
+
+    /// Waits until the task has run, failed or been skipped, but not for tasks that its body submits. If the thread
+    /// hosts a unit, it executes tasks while it waits.
+    ///
+    /// [`Runtime::wait`](crate::Runtime::wait) does not report the task's failure again.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.scalar(1.0);
+    /// let fails = rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit_handle()?;
+    /// let skipped = rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit_handle()?;
+    /// assert!(fails.wait().is_err());
+    /// assert!(skipped.wait().unwrap_err().to_string().contains("`fails`"));
+    /// assert_eq!(skipped.failure().map(|failure| failure.task()), Some(fails.id()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the failure that kept the task from completing. The call is refused where the thread cannot wait, and
+    /// after an internal error of the runtime.
+    #[track_caller]
+    pub fn wait(&self) -> Result<(), RunError> {
+        // If the runtime is gone, its tasks have already ended.
+        let door = self.door();
+        if let Some(door) = &door {
+            door.wait_for_task(&self.task, "TaskHandle::wait")?;
+        }
+        if !self.is_finished() {
+            return Err(SubmitError::ShutDown.into());
+        }
+        let Some(failure) = self.failure() else { return Ok(()) };
+        if let Some(door) = &door {
+            door.shared().engine.failures().told(std::slice::from_ref(&failure));
+        }
+        Err(RunError::Failed(Failures(vec![failure])))
+    }
 }
 
 impl fmt::Debug for TaskHandle {
@@ -84,46 +121,17 @@ impl fmt::Debug for TaskHandle {
     }
 }
 
-impl Runtime {
-    /// Waits until this task has run, failed or been skipped, but not for tasks that its body submits. If the thread
-    /// hosts a unit, it executes tasks while it waits.
-    ///
-    /// [`wait`](Self::wait) does not report the task's failure again.
-    ///
-    /// ```
-    /// use thalweg::prelude::*;
-    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
-    /// let x = rt.scalar(1.0);
-    /// let fails = rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit_handle()?;
-    /// let skipped = rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit_handle()?;
-    /// assert!(rt.wait_for(&fails).is_err());
-    /// assert!(rt.wait_for(&skipped).unwrap_err().to_string().contains("`fails`"));
-    /// assert_eq!(skipped.failure().map(|failure| failure.task()), Some(fails.id()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Returns the failure that kept the task from completing. The call is refused inside a body, after an internal
-    /// error of the runtime, and if the task belongs to another runtime.
-    #[track_caller]
-    pub fn wait_for(&self, task: &TaskHandle) -> Result<(), RunError> {
-        self.door.may_wait_for(&task.task, "wait_for")?;
-        if task.runtime != self.door.id {
-            return Err(SubmitError::ForeignTask { task: task.name().to_owned() }.into());
-        }
-        if !task.is_finished() {
-            self.door.wait_behind(&task.task, "wait_for")?;
-        }
-        let Some(failure) = task.failure() else { return Ok(()) };
-        self.shared().engine.failures().told(std::slice::from_ref(&failure));
-        Err(RunError::Failed(Failures(vec![failure])))
-    }
-}
-
 impl Door {
+    /// Waits until a task has ended, unless this thread cannot wait for it.
+    #[track_caller]
+    pub(super) fn wait_for_task(&self, task: &TaskRef, call: &'static str) -> Result<(), SubmitError> {
+        self.may_wait_for(task, call)?;
+        if task.is_finished() { Ok(()) } else { self.wait_behind(task, call) }
+    }
+
     /// Waits until a task has ended.
     #[track_caller]
-    pub(super) fn wait_behind(&self, task: &TaskRef, call: &'static str) -> Result<(), SubmitError> {
+    fn wait_behind(&self, task: &TaskRef, call: &'static str) -> Result<(), SubmitError> {
         self.driver.run_descendants(|| task.is_finished());
         if task.is_finished() {
             return Ok(());

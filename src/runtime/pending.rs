@@ -112,12 +112,12 @@ impl<R> Pending<R> {
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
     /// let one = rt.task("one", ()).returns(|_, ()| 1).submit()?;
-    /// rt.wait_for(&one.task())?;
+    /// one.task().wait()?;
     /// assert_eq!(one.task().name(), "one");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn task(&self) -> TaskHandle {
-        TaskHandle::new(self.runtime, self.promise.task().clone())
+        TaskHandle::new(self.promise.task().clone(), self.door.clone())
     }
 
     /// Waits until the task has run, failed or been skipped. If the thread hosts a unit, it executes tasks while it
@@ -193,10 +193,7 @@ impl<R> Pending<R> {
     fn wait_in(&self, call: &'static str) -> Result<(), RunError> {
         // If the runtime is gone, its tasks have already ended.
         if let Some(door) = self.door.upgrade() {
-            door.may_wait_for(self.promise.task(), call)?;
-            if !self.is_finished() {
-                door.wait_behind(self.promise.task(), call)?;
-            }
+            door.wait_for_task(self.promise.task(), call)?;
         }
         self.ended()
     }

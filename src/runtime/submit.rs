@@ -315,7 +315,7 @@ where
         self.submit_as(Location::caller(), false, |task| task.shared().id)
     }
 
-    /// Like [`submit`](Self::submit), and returns a handle that can be waited for ([`Runtime::wait_for`]).
+    /// Like [`submit`](Self::submit), and returns a handle that can be waited for ([`TaskHandle::wait`]).
     ///
     /// It is a separate method because a handle has a cost, which tasks without one do not pay: the handle shares the
     /// ownership of the task with the runtime, and on a device, the task's successors are launched only when the task
@@ -326,7 +326,7 @@ where
     /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
     /// let x = rt.data(vec![1.0; 8]);
     /// let task = rt.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit_handle()?;
-    /// rt.wait_for(&task)?;
+    /// task.wait()?;
     /// assert!(task.is_finished());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -335,9 +335,9 @@ where
     /// As for [`submit`](Self::submit).
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
-        let runtime = self.entrance.id;
+        let door = self.entrance.downgrade();
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
-        Ok(TaskHandle::new(runtime, task))
+        Ok(TaskHandle::new(task, door))
     }
 }
 

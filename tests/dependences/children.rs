@@ -32,7 +32,7 @@ fn inside<A: thalweg::task::Accesses, R: Send + 'static>(
 ) -> R {
     let (said, hear) = channel();
     let parent = rt.task("parent", accesses).cpu(move |at, _| said.send(act(at)).unwrap()).submit_handle().unwrap();
-    rt.wait_for(&parent).unwrap(); // the parent may only be able to run on this thread
+    parent.wait().unwrap(); // the parent may only be able to run on this thread
     hear.recv().unwrap()
 }
 
@@ -336,7 +336,7 @@ fn result_is_available_when_the_body_ends_despite_pending_children() {
             child.host(move |_, x| (wait(), x[0] += 1).1).submit().map_or(0, |_| 1u64)
         });
         let result = parent.submit().unwrap();
-        rt.wait_for(&result.task()).unwrap();
+        result.task().wait().unwrap();
         // Two tasks submitted after the parent has ended: one accesses only the result, and the other accesses a region
         // as well.
         let alone = rt.task("alone", result.input()).returns(|_, one| *one).submit().unwrap();

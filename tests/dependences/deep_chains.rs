@@ -27,7 +27,7 @@ where
     for _ in 0..STAGES {
         let before = last;
         // The predecessor has already ended, so the wait does not suspend the body.
-        rt.wait_for(&before.task()).unwrap_err();
+        before.task().wait().unwrap_err();
         last = rt.task("stage", ()).try_returns(move |_, ()| before.get().map_err(wrap)).submit().unwrap();
     }
     let error = last.get().unwrap_err();

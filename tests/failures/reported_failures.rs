@@ -12,7 +12,7 @@ fn failure_returned_by_a_call_is_not_returned_by_wait() {
         let result = rt.task("result", ()).try_returns(|_, ()| Err::<u8, _>("no")).submit().unwrap();
         let task = rt.task("task", ()).cpu(|_, ()| Err("no")).submit_handle().unwrap();
         assert!(result.get().unwrap_err().to_string().contains("`result`"));
-        assert!(rt.wait_for(&task).unwrap_err().to_string().contains("`task`"));
+        assert!(task.wait().unwrap_err().to_string().contains("`task`"));
         rt.wait().unwrap();
     });
 }
@@ -54,7 +54,7 @@ fn unreported_failures_are_written_to_stderr_at_the_end() {
         let rt = runtime("1:CPU:1");
         (0..20).for_each(|_| _ = rt.task("fails", ()).cpu(|_, ()| Err("no")).submit().unwrap());
         let reported = rt.task("reported", ()).cpu(|_, ()| Err("no")).submit_handle().unwrap();
-        rt.wait_for(&reported).unwrap_err();
+        reported.wait().unwrap_err();
     });
     assert_eq!(said.matches("`fails`").count(), 8, "{said}");
     assert!(said.contains("12 more tasks failed") && !said.contains("`reported`"), "{said}");
@@ -98,7 +98,7 @@ fn failure_returned_instead_of_a_value_is_not_written_to_stderr() {
             assert_eq!(failed(cx.wait()), ["child"]);
             Ok::<_, SubmitError>(())
         };
-        rt.wait_for(&rt.task("parent", ()).cpu(parent).submit_handle().unwrap()).unwrap();
+        rt.task("parent", ()).cpu(parent).submit_handle().unwrap().wait().unwrap();
         rt.task("unread", ()).cpu(|_, ()| Err("no")).submit().unwrap();
     });
     assert_eq!(said.matches("no call waited").count(), 1, "{said}");
@@ -146,7 +146,7 @@ fn error_sources_include_the_failure_and_the_bodys_error() {
             rt.read(&fail()).unwrap_err(),
             rt.take(fail()).map_err(RunError::from).unwrap_err(),
             result.get().unwrap_err(),
-            rt.wait_for(&handle).unwrap_err(),
+            handle.wait().unwrap_err(),
             [fail()].map(|_| rt.wait().unwrap_err()).into_iter().next().unwrap(),
         ];
         for error in &errors {

@@ -69,7 +69,7 @@ fn child_returns_from_main() {
             }
             drop(open);
             side.expect_success();
-            rt.wait_for(&handle).unwrap();
+            handle.wait().unwrap();
             assert_eq!((rt.take(x).unwrap()[0], rt.take(y).unwrap()[0]), (100, 100));
         }
     }
@@ -119,7 +119,7 @@ fn refuses_everything(rt: Runtime) {
         rt.task("ended", ()).cpu(|_, ()| ()).submit_handle().unwrap(),
         rt.task("pending", ()).cpu(|_, ()| ()).submit_handle().unwrap(),
     );
-    rt.wait_for(&ended).unwrap();
+    ended.wait().unwrap();
     let group = rt.group();
     in_child(|| {
         refused(rt.task("t", (x.inout(),)).cpu(|_, _| ()).submit());
@@ -130,7 +130,7 @@ fn refuses_everything(rt: Runtime) {
         refused(rt.wait());
         refused(rt.wait_timeout(std::time::Duration::MAX));
         refused(rt.wait_on(&x));
-        refused(rt.wait_for(&pending));
+        refused(pending.wait());
         refused(group.wait());
         refused(rt.read(&x));
         refused(rt.read_scalar(&y));

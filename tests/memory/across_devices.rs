@@ -331,7 +331,7 @@ fn handles_scopes_and_on_device_work_across_devices() {
             })
         };
         let handle = add().across_devices().submit_handle().unwrap();
-        rt.wait_for(&handle).unwrap();
+        handle.wait().unwrap();
         // The last call of `on_device` and `across_devices` counts.
         add().across_devices().on_device(DeviceId(0)).submit().unwrap();
         rt.wait().unwrap();

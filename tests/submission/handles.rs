@@ -21,13 +21,13 @@ fn wait_for_a_handle_does_not_wait_for_other_tasks() {
             .unwrap();
         let later = rt.task("later", (y.inout(),)).cpu(|_, (y,)| y[0] *= 5).submit_handle().unwrap();
         let task = rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit_handle().unwrap();
-        rt.wait_for(&task).unwrap();
+        task.wait().unwrap();
         assert!(task.is_finished() && !later.is_finished());
         assert_eq!((task.name(), task.failure().is_none()), ("add", true));
         assert_eq!(rt.read_scalar(&x).unwrap(), 1);
         drop(open);
-        rt.wait_for(&later).unwrap();
-        rt.wait_for(&later).unwrap();
+        later.wait().unwrap();
+        later.wait().unwrap();
         assert_eq!(rt.read_scalar(&y).unwrap(), 5);
     });
 }
@@ -47,7 +47,7 @@ fn wait_for_a_task_of_a_chain_covers_its_predecessors() {
         };
         let tasks: Vec<_> = (0..20).map(|_| add()).collect();
         for n in [3, 12, 7, 19] {
-            rt.wait_for(&tasks[n]).unwrap();
+            tasks[n].wait().unwrap();
             assert!(count.load(Ordering::SeqCst) > n as u64);
             assert!(tasks[..=n].iter().all(TaskHandle::is_finished));
         }
@@ -73,10 +73,10 @@ fn wait_for_a_simulated_task_advances_time_to_its_end() {
     let x = rt.scalar(0u64);
     let work = || rt.task("work", (x.inout(),)).cpu(|_, _| panic!("bodies must not run")).submit_handle().unwrap();
     let tasks: Vec<_> = (0..5).map(|_| work()).collect();
-    rt.wait_for(&tasks[1]).unwrap();
+    tasks[1].wait().unwrap();
     assert_eq!(rt.now().as_nanos(), 200);
     assert_eq!(tasks.iter().filter(|task| task.is_finished()).count(), 2);
-    rt.wait_for(&tasks[4]).unwrap();
+    tasks[4].wait().unwrap();
     assert_eq!(rt.now().as_nanos(), 500);
 }
 
@@ -88,7 +88,7 @@ fn hosting_thread_executes_tasks_while_it_waits_for_a_handle() {
         let tasks: Vec<_> =
             (0..100).map(|_| rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit_handle().unwrap()).collect();
         for task in tasks.iter().rev() {
-            rt.wait_for(task).unwrap();
+            task.wait().unwrap();
         }
         assert_eq!(rt.take(x).unwrap(), [100]);
     });
@@ -112,7 +112,7 @@ fn several_threads_may_wait_for_one_task() {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    rt.wait_for(&task).unwrap();
+                    task.wait().unwrap();
                     assert!(ended.load(Ordering::SeqCst));
                 });
             }
@@ -131,7 +131,7 @@ fn handles_of_failed_and_skipped_tasks_return_the_cause() {
             let panics = rt.task("panics", (y.inout(),)).cpu(|_, _| unreachable!("later")).submit_handle().unwrap();
             let skipped = rt.task("skipped", (x.input(),)).cpu(|_, _| ()).submit_handle().unwrap();
             let unharmed = rt.task("unharmed", (x.output(),)).cpu(|_, (x,)| x[0] = 3).submit_handle().unwrap();
-            let cause = |task| match rt.wait_for(task) {
+            let cause = |task: &TaskHandle| match task.wait() {
                 Err(RunError::Failed(failures)) => (failures.len(), failures[0].name().to_owned()),
                 other => panic!("it should have failed: {other:?}"),
             };
@@ -140,7 +140,7 @@ fn handles_of_failed_and_skipped_tasks_return_the_cause() {
             assert_eq!(cause(&panics), (1, "panics".to_owned()));
             let reason = panics.failure().unwrap();
             assert!(matches!(reason.reason(), FailureReason::Panicked(why) if why.contains("later")));
-            rt.wait_for(&unharmed).unwrap();
+            unharmed.wait().unwrap();
             assert!(unharmed.failure().is_none());
             assert_eq!(rt.read_scalar(&x).unwrap(), 3);
             rt.wait().unwrap(); // the calls above have reported both
@@ -164,7 +164,7 @@ fn wait_for_a_handle_works_for_every_kind_of_task() {
             let list = rt.task("list", list).cpu(|_, mut x| x[19][4] = 9).submit_handle().unwrap();
             let nothing = rt.task("nothing", ()).cpu(|_, ()| ()).submit_handle().unwrap();
             for task in [&nothing, &list, &in_turn, &reduces] {
-                rt.wait_for(task).unwrap();
+                task.wait().unwrap();
                 assert!(task.is_finished());
             }
             let x = rt.take(x).unwrap();
@@ -174,19 +174,18 @@ fn wait_for_a_handle_works_for_every_kind_of_task() {
 }
 
 #[test]
-fn wait_for_a_task_of_another_runtime_is_refused() {
-    watched("refused", || {
+fn task_is_waited_for_inside_bodies_and_after_the_end() {
+    watched("ended", || {
         let rt = Arc::new(runtime("1:CPU:1"));
         let first = rt.task("first", ()).cpu(|_, ()| ()).submit_handle().unwrap();
-        let (inner, task) = (rt.clone(), first.clone());
-        let asks = move |_: &Context, ()| inner.wait_for(&task);
+        let task = first.clone();
+        let asks = move |_: &Context, ()| task.wait();
         let asks = rt.task("asks", ()).cpu(asks).submit_handle().unwrap();
-        rt.wait_for(&asks).unwrap();
-        let other = runtime("1:CPU:1");
-        let refused = other.wait_for(&first).unwrap_err().to_string();
-        assert!(refused.contains("`first`") && refused.contains("another runtime"), "{refused}");
+        asks.wait().unwrap();
         rt.shutdown().unwrap();
-        rt.wait_for(&first).unwrap();
+        first.wait().unwrap();
+        drop(rt);
+        first.wait().unwrap();
     });
 }
 
@@ -197,7 +196,7 @@ fn handle_does_not_keep_the_bodys_captures_alive() {
         let captured = Arc::new(());
         let kept = captured.clone();
         let task = rt.task("t", ()).cpu(move |_, ()| drop(kept)).submit_handle().unwrap();
-        rt.wait_for(&task).unwrap();
+        task.wait().unwrap();
         let unused = captured.clone();
         rt.task("u", ()).host(|_, ()| ()).gpu(move |_, ()| drop(unused)).submit().unwrap();
         rt.wait().unwrap();

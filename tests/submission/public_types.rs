@@ -55,13 +55,13 @@ fn source_of_a_failure_is_the_bodys_error() {
     let rt = runtime("1:CPU:1");
     let number = |text: &'static str| rt.task("parse", ()).cpu(move |_, ()| text.parse::<u8>().map(drop));
     let task = number("many").submit_handle().unwrap();
-    assert!(rt.wait_for(&task).is_err());
+    assert!(task.wait().is_err());
     let failure: Arc<TaskFailure> = task.failure().unwrap();
     let source = failure.source().expect("an error was returned");
     assert_eq!(source.to_string(), "invalid digit found in string");
     assert!(source.is::<std::num::ParseIntError>());
     let panics = rt.task("panics", ()).cpu(|_, ()| panic!("no")).submit_handle().unwrap();
-    assert!(rt.wait_for(&panics).is_err());
+    assert!(panics.wait().is_err());
     assert!(panics.failure().unwrap().source().is_none());
 }
 

@@ -783,7 +783,7 @@ fn wait_inside_replays() -> Outcome {
                         inner.read(&later).map_or_else(refused, |y| y[0].to_string()),
                         inner.read_value(&later_value, |y| *y).map_or_else(refused, |y| y.to_string()),
                         inner.wait_on(&later).map_or_else(refused, |()| "done".into()),
-                        inner.wait_for(&handle).map_or_else(refused, |()| "done".into()),
+                        handle.wait().map_or_else(refused, |()| "done".into()),
                         inner.scope(|_| 3).map_or_else(refused, |three| three.to_string()),
                         inner.group().wait().map_or_else(refused, |()| "done".into()),
                         result.get().map_or_else(refused, |y| y.to_string()),
@@ -794,7 +794,7 @@ fn wait_inside_replays() -> Outcome {
                     let own = cx.task("own", ()).returns(|_, ()| 5u64).submit().unwrap();
                     let next = cx.task("next", own.input()).returns(|_, own| own + 1).submit().unwrap();
                     let third = cx.task("third", ()).cpu(|_, ()| ()).submit_handle().unwrap();
-                    inner.wait_for(&third).unwrap();
+                    third.wait().unwrap();
                     all.push((next.get().unwrap() + own.get().unwrap()).to_string());
                     cx.wait().unwrap();
                     noted.lock().unwrap().push(all);
@@ -825,7 +825,7 @@ fn wait_inside_replays() -> Outcome {
                 send.send((after, first?, second?))?;
                 rt.wait()?;
             }
-            let calls = ["read", "read_value", "wait_on", "wait_for", "scope", "wait", "get", "submit", "11"];
+            let calls = ["read", "read_value", "wait_on", "TaskHandle::wait", "scope", "wait", "get", "submit", "11"];
             for (round, found) in (1..).zip(&*seen.lock().unwrap()) {
                 let n = round.to_string();
                 let values = [&n, &n, "done", "done", "3", "done", &n, "done", "11"];

@@ -382,7 +382,6 @@ fn misuse_of_a_result_is_refused_with_a_reason() {
         "cannot submit task `t`: it uses the result of task `seven`, which was submitted to another runtime; try submitting \
          both to the same, or waiting for the result with `get`"
     );
-    assert!(matches!(other.wait_for(&seven.task()), Err(RunError::Refused(SubmitError::ForeignTask { .. }))));
     // A refused task does not count as a reader, so the result can be taken.
     assert_eq!(seven.get().unwrap(), 7);
 

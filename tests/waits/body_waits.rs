@@ -49,10 +49,10 @@ fn body_may_wait_for_a_task_that_itself_waits() {
         let order = rt.data(vec![0u64; 1]);
         rt.task("gate", (order.output(),)).host(move |_, _| wait()).submit().unwrap();
         for n in 0..=N {
-            let (inner, others) = (rt.clone(), handles.clone());
+            let others = handles.clone();
             let body = move |_: &Context, ((),)| {
                 let next = others.lock().unwrap().get(n + 1).cloned().flatten();
-                next.map_or(Ok(()), |next| inner.wait_for(&next))
+                next.map_or(Ok(()), |next| next.wait())
             };
             let handle = rt.task("waits", (order.after(),)).host(body).submit_handle().unwrap();
             handles.lock().unwrap()[n] = Some(handle);
@@ -67,7 +67,7 @@ fn descend(rt: &Arc<Runtime>, levels: u32) -> Result<TaskHandle, SubmitError> {
     let inner = rt.clone();
     let body = move |_: &Context, ()| match levels {
         0 => Ok(()),
-        levels => inner.wait_for(&descend(&inner, levels - 1)?),
+        levels => descend(&inner, levels - 1)?.wait(),
     };
     rt.task("level", ()).host(body).submit_handle()
 }
@@ -79,7 +79,7 @@ fn thousand_nested_waits_end_on_one_unit() {
             watched(&format!("{units} {scheduler} {hosts}"), move || {
                 let rt = Arc::new(builder(units, hosts).scheduler(scheduler).build().unwrap());
                 let first = descend(&rt, 1000).unwrap();
-                rt.wait_for(&first).unwrap();
+                first.wait().unwrap();
                 rt.wait().unwrap();
             });
         }
@@ -97,7 +97,7 @@ fn failure_reaches_the_waiting_body() {
             Ok::<_, SubmitError>(())
         };
         let waits = rt.task("waits", ()).host(body).submit_handle().unwrap();
-        rt.wait_for(&waits).unwrap();
+        waits.wait().unwrap();
         assert_eq!(crate::common::failed(rt.wait()), ["fails"]);
     });
 }
@@ -111,7 +111,7 @@ fn waiting_body_leaves_its_unit_to_other_tasks() {
         let inner = rt.clone();
         let body = move |_: &Context, ()| {
             let last = inner.task("last", ()).host(|_, ()| ()).submit_handle()?;
-            inner.wait_for(&last)
+            last.wait()
         };
         rt.task("waits", ()).host(body).submit().unwrap();
         rt.task("others", ()).host(move |_, ()| did.send(()).unwrap()).submit().unwrap();

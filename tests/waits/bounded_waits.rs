@@ -31,8 +31,8 @@ fn waiting_body(rt: &Arc<Runtime>) -> (Lent<[u64]>, TaskHandle) {
     let detached =
         rt.task("lends", (x.inout(),)).host_detached_until_event(move |_, (x,): (Lent<[u64]>,)| lend.send(x).unwrap());
     let lends = detached.submit_handle().unwrap();
-    let (inner, awaited) = (rt.clone(), lends.clone());
-    let body = move |_: &Context, ()| inner.wait_for(&awaited).unwrap();
+    let awaited = lends.clone();
+    let body = move |_: &Context, ()| awaited.wait().unwrap();
     let waits = rt.task("waits", ()).host(body).submit_handle().unwrap();
     let guard = loop {
         match lent.try_recv() {
@@ -62,7 +62,7 @@ fn wait_for_a_finished_task_returns_while_a_body_on_the_thread_waits() {
         let (guard, waits) = waiting_body(&rt);
         let y = rt.scalar(0u64);
         let other = rt.task("other", (y.inout(),)).host(|_, (y,)| y[0] = 1).submit_handle().unwrap();
-        rt.wait_for(&other).unwrap();
+        other.wait().unwrap();
         assert_eq!(rt.read_scalar(&y).unwrap(), 1);
         let result = rt.task("result", ()).returns(|_, ()| 7).submit().unwrap();
         assert_eq!(result.get().unwrap(), 7);
@@ -83,7 +83,7 @@ fn waiting_bodies_can_be_resumed_in_any_order() {
         all.into_iter().enumerate().for_each(|(n, pair)| if n % 2 == 1 { odd.push(pair) } else { even.push(pair) });
         for (guard, waits) in odd.into_iter().chain(even) {
             guard.finish();
-            rt.wait_for(&waits).unwrap();
+            waits.wait().unwrap();
         }
         rt.wait().unwrap();
     });
@@ -102,7 +102,7 @@ fn host_takes_its_seat_back_from_a_guest_to_resume_a_body() {
             inner.task("by the guest", ()).host(begins).submit().unwrap();
             opened();
             // The guest thread waits for a body that only the other thread can resume.
-            inner.wait_for(&awaited).unwrap();
+            awaited.wait().unwrap();
         });
         drop(open);
         begun.recv().unwrap();

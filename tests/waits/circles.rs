@@ -48,12 +48,11 @@ fn words(refused: Result<(), RunError>) -> String {
 #[test]
 fn body_cannot_wait_for_its_own_task() {
     on_each(|rt| {
-        let inner = rt.clone();
-        let (task, send, said) = waits(&rt, (), move |_, own: TaskHandle| inner.wait_for(&own));
+        let (task, send, said) = waits(&rt, (), move |_, own: TaskHandle| own.wait());
         send.send(task).unwrap();
         rt.wait().unwrap();
         let words = words(said.recv().unwrap());
-        let begins = "cannot `wait_for` inside task `waits`, submitted at tests/waits/circles.rs:";
+        let begins = "cannot `TaskHandle::wait` inside task `waits`, submitted at tests/waits/circles.rs:";
         assert!(words.starts_with(begins) && words.contains("as this call waits for `waits`; try "), "{words}");
     });
 }
@@ -64,7 +63,7 @@ fn body_cannot_wait_for_its_successor() {
         let (x, y) = (rt.data(vec![0u64; 8]).named("x"), rt.data(vec![0u64; 8]).named("y"));
         let (inner, result) = (rt.clone(), y.clone());
         let (_, send, said) = waits(&rt, x.slice(2..6).inout(), move |_, last: TaskHandle| {
-            let by_handle = words(inner.wait_for(&last));
+            let by_handle = words(last.wait());
             assert!(by_handle.contains("as `first`, submitted at tests/waits/circles.rs:"), "{by_handle}");
             let way = "comes after `waits` by its access to [4..8] (in) of data `x`, and `last`, submitted at ";
             let rest =
@@ -73,7 +72,7 @@ fn body_cannot_wait_for_its_successor() {
             let by_value = words(inner.read(&result).map(drop));
             assert!(by_value.contains("the request of `read` comes after `last` by its access to"), "{by_value}");
             assert_eq!(inner.read(result.slice(..0))?, [0; 0], "an empty region depends on no task");
-            inner.wait_for(&last)
+            last.wait()
         });
         rt.task("first", (x.slice(4..).input(), y.output())).host(|_, _| ()).submit().unwrap();
         send.send(rt.task("last", y.inout()).host(|_, _| ()).submit_handle().unwrap()).unwrap();
@@ -110,9 +109,8 @@ fn circular_wait_over_many_tasks_is_refused() {
 fn mutual_wait_is_refused_for_one_task() {
     on_each(|rt| {
         let ends: Arc<Mutex<Vec<bool>>> = Arc::default();
-        let (first, second) = (rt.clone(), rt.clone());
-        let (one, to_one, said_one) = waits(&rt, (), move |_, other: TaskHandle| first.wait_for(&other));
-        let (other, to_other, said_other) = waits(&rt, (), move |_, one: TaskHandle| second.wait_for(&one));
+        let (one, to_one, said_one) = waits(&rt, (), move |_, other: TaskHandle| other.wait());
+        let (other, to_other, said_other) = waits(&rt, (), move |_, one: TaskHandle| one.wait());
         to_one.send(other).unwrap();
         to_other.send(one).unwrap();
         rt.wait().unwrap();
@@ -136,12 +134,12 @@ fn grandchild_cannot_wait_for_its_waiting_ancestor() {
         // after the parent.
         for behind in [false, true] {
             let x = rt.data(vec![0u64; 4]).named("x");
-            let ((said, hear), inner) = (channel(), rt.clone());
+            let (said, hear) = channel();
             let (_, send, parent_said) = waits(&rt, x.weak_inout(), move |cx, awaited: TaskHandle| {
                 let told = said.clone();
                 cx.task("child", ())
                     .host(move |cx, ()| {
-                        let grandchild = move |_: &Context, ()| told.send(inner.wait_for(&awaited)).unwrap();
+                        let grandchild = move |_: &Context, ()| told.send(awaited.wait()).unwrap();
                         cx.task("grandchild", ()).host(grandchild).submit().map(drop)
                     })
                     .submit()?;

@@ -432,7 +432,7 @@ fn detached_task_supports_handles_and_nested_submission() {
         assert_eq!(rt.read_scalar(&y).unwrap(), 5);
         assert!(!task.is_finished());
         guard.finish();
-        rt.wait_for(&task).unwrap();
+        task.wait().unwrap();
         assert!(task.is_finished() && task.failure().is_none());
     });
 }
@@ -550,7 +550,7 @@ fn dropped_or_failed_guard_of_a_value_poisons_it() {
             .submit()
             .unwrap();
         let skipped = rt.task("skipped", (one.input(), two.input())).cpu(|_, _| panic!("the task ran")).submit_handle();
-        let mut failures = failed(rt.wait_for(&skipped.unwrap())); // the failure that happened first
+        let mut failures = failed(skipped.unwrap().wait()); // the failure that happened first
         rt.task("mends", (one.output(), two.output())).cpu(|_, (one, two)| one.push_str(two)).submit().unwrap();
         failures.extend(failed(rt.wait())); // and the other one
         failures.sort_unstable(); // they ran concurrently

@@ -46,10 +46,10 @@ fn chain_of_edges_is_explained_by_regions_down_to_the_running_task() {
                 ("scale", "comes after task 0 `load` by its access to [0..100] (inout) of data `x`"),
                 ("load", runs.as_str()),
             ];
-            assert_chain(&rt.explain(&sum), &expected);
+            assert_chain(&sum.explain(), &expected);
             drop(open);
             rt.wait().unwrap();
-            assert_chain(&rt.explain(&sum), &[("sum", "has ended")]);
+            assert_chain(&sum.explain(), &[("sum", "has ended")]);
         });
     }
 }
@@ -61,9 +61,9 @@ fn running_task_is_explained_with_the_time_since_it_was_seen() {
         let (open, begun, body) = held();
         let task = rt.task("long", ()).cpu(move |_, ()| body()).submit_handle().unwrap();
         begun.recv().unwrap();
-        assert_chain(&rt.explain(&task), &[("long", "runs on unit 0 (CPU)")]);
+        assert_chain(&task.explain(), &[("long", "runs on unit 0 (CPU)")]);
         std::thread::sleep(Duration::from_millis(120));
-        let because = rt.explain(&task).steps[0].because.clone();
+        let because = task.explain().steps[0].because.clone();
         let since = because.strip_prefix("runs on unit 0 (CPU), for at least ").expect(&because);
         let seconds: f64 = since.strip_suffix(" s").expect(since).parse().unwrap();
         assert!((0.1..60.0).contains(&seconds), "{because}");
@@ -87,7 +87,7 @@ fn task_with_several_predecessors_is_explained_by_one_and_their_number() {
                 .unwrap();
         }
         let all = rt.task("all", x.inout()).cpu(|_, _| ()).submit_handle().unwrap();
-        let reason = rt.explain(&all);
+        let reason = all.explain();
         assert!(reason.steps[0].because.ends_with(", and after 3 others"), "{reason}");
         assert_eq!(reason.steps.last().unwrap().name, "first", "{reason}");
         drop(open);
@@ -113,7 +113,7 @@ fn task_behind_a_queued_one_is_explained_by_it_and_by_what_the_units_run() {
             rt.task("queued", x.output()).cpu(|_, _| ()).submit().unwrap();
             rt.task("urgent", x.input()).cpu(|_, _| ()).priority(3).submit().unwrap();
             let last = rt.task("last", x.inout()).cpu(|_, _| ()).submit_handle().unwrap();
-            let reason = rt.explain(&last);
+            let reason = last.explain();
             let ready = "is ready and waits for a unit: unit ";
             let queued = ("queued", ready);
             match reason.steps.len() {
@@ -124,7 +124,7 @@ fn task_behind_a_queued_one_is_explained_by_it_and_by_what_the_units_run() {
             assert!(reason.to_string().contains("(CPU) runs task 0 `busy`"), "{reason}");
             drop(held);
             rt.wait().unwrap();
-            assert_chain(&rt.explain(&last), &[("last", "has ended")]);
+            assert_chain(&last.explain(), &[("last", "has ended")]);
         });
     }
 }
@@ -140,7 +140,7 @@ fn queued_task_with_a_priority_is_explained_without_moving_it() {
         let patient = rt.task("patient", ()).cpu(|_, ()| ()).priority(-1).submit_handle().unwrap();
         for task in [urgent, patient] {
             let words = "is ready and waits for a unit: unit 0 (CPU) runs task 0 `busy`";
-            assert_chain(&rt.explain(&task), &[(task.name(), words)]);
+            assert_chain(&task.explain(), &[(task.name(), words)]);
         }
         drop(open);
         rt.wait().unwrap();
@@ -156,19 +156,18 @@ fn failed_task_and_its_successors_are_explained_by_the_failure() {
         let skipped = rt.task("skipped", x.inout()).cpu(|_, _| ()).submit_handle().unwrap();
         rt.wait().unwrap_err();
         for task in [fails, skipped] {
-            assert_chain(
-                &rt.explain(&task),
-                &[(task.name(), "has ended without success: task 0 `fails`, submitted at ")],
-            );
+            assert_chain(&task.explain(), &[(task.name(), "has ended without success: task 0 `fails`, submitted at ")]);
         }
     });
 }
 
 #[test]
-fn task_of_another_runtime_is_not_looked_for() {
-    let [rt, other] = [(); 2].map(|()| builder("1:CPU:1", false).build().unwrap());
-    let task = other.task("theirs", ()).cpu(|_, ()| ()).submit_handle().unwrap();
-    assert_chain(&rt.explain(&task), &[("theirs", "was submitted to another runtime")]);
+fn task_of_an_ended_runtime_is_explained_by_the_end() {
+    let rt = builder("1:CPU:1", false).build().unwrap();
+    let task = rt.task("last", ()).cpu(|_, ()| ()).submit_handle().unwrap();
+    drop(rt);
+    task.wait().unwrap();
+    assert_chain(&task.explain(), &[("last", "was submitted to a runtime that has ended")]);
 }
 
 #[test]
@@ -180,8 +179,7 @@ fn body_that_waits_is_explained_by_what_it_waits_for() {
             let (open, begun, body) = held();
             let slow = rt.task("slow", ()).cpu(move |_, ()| body()).submit_handle().unwrap();
             begun.recv().unwrap();
-            let inner = rt.clone();
-            let waits = move |_: &Context, _: &mut [f64]| inner.wait_for(&slow);
+            let waits = move |_: &Context, _: &mut [f64]| slow.wait();
             rt.task("waits", x.inout()).host(waits).submit().unwrap();
             let after = rt.task("after", x.input()).cpu(|_, _| ()).submit_handle().unwrap();
             // The body reports its wait only when it has nothing else to do.
@@ -190,10 +188,10 @@ fn body_that_waits_is_explained_by_what_it_waits_for() {
                 ("waits", ", and its body waits at tests/waits/explained.rs:"),
                 ("slow", "runs on unit "),
             ];
-            while rt.explain(&after).steps.len() < 3 {
+            while after.explain().steps.len() < 3 {
                 std::thread::yield_now();
             }
-            assert_chain(&rt.explain(&after), &expected);
+            assert_chain(&after.explain(), &expected);
             drop(open);
             rt.wait().unwrap();
         });
@@ -214,10 +212,10 @@ fn body_that_waits_for_children_is_explained_by_a_child() {
             rt.task("parent", x.weak_inout()).host(parent).submit().unwrap();
             let after = rt.task("after", x.input()).cpu(|_, _| ()).submit_handle().unwrap();
             begun.recv().unwrap();
-            while !rt.explain(&after).steps.last().unwrap().name.contains("child") {
+            while !after.explain().steps.last().unwrap().name.contains("child") {
                 std::thread::yield_now();
             }
-            let reason = rt.explain(&after);
+            let reason = after.explain();
             let waits = ", and its body waits at tests/waits/explained.rs:";
             assert_chain(
                 &reason,
@@ -243,7 +241,7 @@ fn task_after_a_parent_whose_body_has_ended_is_explained_by_the_child() {
         let after = rt.task("after", x.input()).cpu(|_, _| ()).submit_handle().unwrap();
         begun.recv().unwrap();
         let by = "comes after task 2 `child` by its access to [0..10] (in) of data `x`";
-        assert_chain(&rt.explain(&after), &[("after", by), ("child", "runs on unit 0 (CPU)")]);
+        assert_chain(&after.explain(), &[("after", by), ("child", "runs on unit 0 (CPU)")]);
         drop(open);
         rt.wait().unwrap();
     });
@@ -260,11 +258,11 @@ fn task_behind_one_that_lent_a_region_is_explained_by_the_missing_return() {
             lend.host_detached_until_event(move |_, (x,)| send.send(x).unwrap()).submit().unwrap();
             let after = rt.task("after", (x.input(),)).cpu(|_, _| ()).submit_handle().unwrap();
             let guard: Lent<[u64]> = lent.recv().unwrap();
-            while !rt.explain(&after).to_string().contains("continues without a thread") {
+            while !after.explain().to_string().contains("continues without a thread") {
                 std::thread::yield_now();
             }
             let lends = "a region that it lent out has not been given back";
-            assert_chain(&rt.explain(&after), &[("after", "comes after task 0 `lend`"), ("lend", lends)]);
+            assert_chain(&after.explain(), &[("after", "comes after task 0 `lend`"), ("lend", lends)]);
             guard.finish();
             rt.wait().unwrap();
         });
@@ -283,7 +281,7 @@ fn long_chain_is_found_and_written_in_part() {
             rt.task("next", x.inout()).cpu(|_, _| ()).submit().unwrap();
         }
         let last = rt.task("last", x.inout()).cpu(|_, _| ()).submit_handle().unwrap();
-        let reason = rt.explain(&last);
+        let reason = last.explain();
         assert_eq!((reason.steps.len(), reason.steps[20_001].name.as_str()), (20_002, "first"));
         let text = reason.to_string();
         assert!(text.contains("\n  (and so on, by 19978 more tasks)\n") && text.lines().count() == 25, "{text}");
@@ -315,7 +313,7 @@ fn task_behind_a_replay_is_explained_by_a_task_of_the_replay() {
         }
         let after = rt.task("after", x.input()).cpu(|_, _| ()).submit_handle().unwrap();
         begun.recv().unwrap();
-        let reason = rt.explain(&after);
+        let reason = after.explain();
         assert_eq!(
             (reason.steps[0].name.as_str(), reason.steps.last().unwrap().name.as_str()),
             ("after", "recorded"),

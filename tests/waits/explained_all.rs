@@ -21,7 +21,7 @@ fn pending_tasks_are_written_below_the_tasks_that_they_wait_for() {
         rt.task("sum", x.input()).cpu(|_, _| ()).submit().unwrap();
         rt.task("queued", y.output()).cpu(|_, _| ()).submit().unwrap();
         rt.task("then", y.input()).cpu(|_, _| ()).submit().unwrap();
-        let all = rt.explain_all();
+        let all = rt.explain();
         let found: Vec<_> = all.tasks.iter().map(|task| (task.depth, task.step.name.as_str())).collect();
         assert_eq!(found, [(0, "load"), (1, "scale"), (2, "sum"), (0, "queued"), (1, "then")], "{all}");
         assert_eq!((all.pending, all.left_out, all.runtime.as_deref()), (5, 0, Some("forest")));
@@ -34,7 +34,7 @@ fn pending_tasks_are_written_below_the_tasks_that_they_wait_for() {
         assert!(because(3).starts_with("is ready and waits for a unit: unit 0 (CPU) runs task 0 `load`"), "{all}");
         drop(open);
         rt.wait().unwrap();
-        assert_eq!(rt.explain_all().to_string(), "runtime `forest`: 0 tasks are pending");
+        assert_eq!(rt.explain().to_string(), "runtime `forest`: 0 tasks are pending");
     });
 }
 
@@ -48,7 +48,7 @@ fn many_pending_tasks_are_counted_rather_than_written() {
         begun.recv().unwrap();
         rt.for_each("next", x.blocks(8).inout()).cpu(|_, _| ()).submit().unwrap();
         (0..100).for_each(|_| _ = rt.task("free", ()).cpu(|_, ()| ()).submit().unwrap());
-        let all = rt.explain_all();
+        let all = rt.explain();
         let alike: usize = all.tasks.iter().map(|task| task.alike).sum();
         assert_eq!((all.pending, all.tasks.len() + alike + all.left_out), (1 + 512 + 100, 1 + 512 + 100), "{all}");
         let free = all.tasks.iter().find(|task| task.step.name == "free").unwrap();
@@ -100,7 +100,7 @@ fn explaining_changes_no_result_and_loses_no_task() {
                 scope.spawn(|| {
                     let mut explained = 0;
                     while !done.load(Ordering::Relaxed) {
-                        let all = rt.explain_all();
+                        let all = rt.explain();
                         explained += all.tasks.len();
                         assert!(all.tasks.iter().all(|task| !task.step.because.is_empty()), "{all}");
                     }
@@ -113,7 +113,7 @@ fn explaining_changes_no_result_and_loses_no_task() {
                     rt.task("any", sum.commutative()).cpu(|_, sum| sum[0] += 1).submit().unwrap();
                 }
                 let last = rt.task("shift", x.inout()).cpu(|_, x| x.rotate_left(1)).submit_handle().unwrap();
-                let reason = rt.explain(&last);
+                let reason = last.explain();
                 assert_eq!(reason.steps[0].name, "shift", "{reason}");
                 for pair in reason.steps.windows(2) {
                     let names_next = pair[0].because.contains(&format!("{} `", pair[1].task));
@@ -151,7 +151,7 @@ fn bodies_that_fork_children_are_explained_while_they_run() {
                 .submit_handle()
                 .unwrap();
             while !root.is_finished() {
-                let reason = rt.explain(&root);
+                let reason = root.explain();
                 assert_eq!(reason.steps[0].name, "root", "{reason}");
             }
             rt.wait().unwrap();

@@ -20,9 +20,9 @@ fn commutative_task_is_explained_by_the_one_that_has_the_turn() {
             let reader = rt.task("reader", x.slice(8..9).input()).cpu(|_, _| ()).submit_handle().unwrap();
             let turn = ("second", "waits for its turn at [2..6] of data `x`, which task 0 `first` has");
             let first = ("first", "runs on unit ");
-            assert_chain(&rt.explain(&second), &[turn, first]);
+            assert_chain(&second.explain(), &[turn, first]);
             let by = "comes after task 1 `second` by its access to [8..9] (in) of data `x`";
-            assert_chain(&rt.explain(&reader), &[("reader", by), turn, first]);
+            assert_chain(&reader.explain(), &[("reader", by), turn, first]);
             drop(open);
             rt.wait().unwrap();
         });
@@ -40,7 +40,7 @@ fn queued_holder_of_a_turn_is_explained_too() {
         let [_, second] =
             ["first", "second"].map(|name| rt.task(name, x.commutative()).cpu(|_, _| ()).submit_handle().unwrap());
         let ready = "is ready and waits for a unit: unit 0 (CPU) runs task 0 `busy`";
-        assert_chain(&rt.explain(&second), &[("second", "which task 1 `first` has"), ("first", ready)]);
+        assert_chain(&second.explain(), &[("second", "which task 1 `first` has"), ("first", ready)]);
         drop(open);
         rt.wait().unwrap();
     });
@@ -62,13 +62,13 @@ fn early_and_late_parts_of_a_reduction_are_explained() {
             (0..4).map(|_| rt.task("wide", wide.reduction(Sum)).cpu(|_, _| ()).submit_handle().unwrap()).collect();
         ran.recv().unwrap();
         let words = "has run its body; its part of the reduction of [0..1] of data `narrow` will be combined after that of 1 task";
-        while !rt.explain(&late).to_string().contains("has run its body") {
+        while !late.explain().to_string().contains("has run its body") {
             std::thread::yield_now();
         }
-        assert_chain(&rt.explain(&late), &[("late", words)]);
+        assert_chain(&late.explain(), &[("late", words)]);
         let early =
             "waits to begin its reduction of [0..1048576] of data `wide`, so that few private copies exist at once: ";
-        let reason = rt.explain(&wides[3]);
+        let reason = wides[3].explain();
         assert!(reason.steps[0].because.contains(early), "{reason}");
         assert!(reason.to_string().contains("3 tasks of the reduction must be combined first"), "{reason}");
         drop(open);
@@ -85,7 +85,7 @@ fn placed_task_is_explained_by_the_policy_and_then_by_its_unit() {
         begun.recv().unwrap();
         let waits = rt.task("waits", ()).cpu(|_, ()| ()).submit_handle().unwrap();
         let words = "is ready, and the policy `dynamic` has not given it to a unit: unit 0 (CPU) has 1 task";
-        assert_chain(&rt.explain(&waits), &[("waits", words)]);
+        assert_chain(&waits.explain(), &[("waits", words)]);
         drop(open);
         rt.wait().unwrap();
 
@@ -96,7 +96,7 @@ fn placed_task_is_explained_by_the_policy_and_then_by_its_unit() {
         begun.recv().unwrap();
         let next = rt.task("next", ()).emulated(|_, ()| ()).submit_handle().unwrap();
         let words = "is in the queue of unit 0 (EMU), which runs task 0 `busy`";
-        assert_chain(&rt.explain(&next), &[("next", words)]);
+        assert_chain(&next.explain(), &[("next", words)]);
         drop(open);
         rt.wait().unwrap();
     });
@@ -117,8 +117,8 @@ fn task_without_memory_is_explained_by_the_holders() {
             [y, z].map(|data| rt.task("needs", data.inout()).emulated(|_, _| ()).submit_handle().unwrap());
         let words = "waits for unit 0 (EMU) for memory in space 1: it needs 8.0 kB more, and 2.0 kB of 10.0 kB are free; \
                      task 0 `holds` holds 8.0 kB";
-        assert_chain(&rt.explain(&needs), &[("needs", words)]);
-        assert_chain(&rt.explain(&behind), &[("needs", "task 0 `holds` holds 8.0 kB; a task is before it")]);
+        assert_chain(&needs.explain(), &[("needs", words)]);
+        assert_chain(&behind.explain(), &[("needs", "task 0 `holds` holds 8.0 kB; a task is before it")]);
         drop(open);
         rt.wait().unwrap();
     });
@@ -141,12 +141,12 @@ fn simulated_tasks_are_explained_at_their_moment_of_virtual_time() {
         [(); 2].map(|()| rt.task("step", x.inout()).cpu(|_, _| ()).emulated(|_, _| ()).submit_handle().unwrap());
     let copy = "waits for unit 0 (GPU) until its data are in space 1: a copy of [0..1000] of data `x` from host to space 1 (8.0 kB)";
     let after = ("step", "comes after task 1 `step` by its access to [0..1000] (inout) of data `x`");
-    assert_chain(&rt.explain(&second), &[after, ("step", copy)]);
+    assert_chain(&second.explain(), &[after, ("step", copy)]);
     // The clock advances to the end of the next task.
     assert!(!rt.wait_timeout(Duration::from_micros(1)).unwrap());
     let runs = "runs on unit 0 (GPU), for 0.000 ms of simulated time";
-    assert_chain(&rt.explain(&first), &[("step", runs)]);
-    assert_chain(&rt.explain(&second), &[after, ("step", runs)]);
+    assert_chain(&first.explain(), &[("step", runs)]);
+    assert_chain(&second.explain(), &[after, ("step", runs)]);
     rt.wait().unwrap();
-    assert_chain(&rt.explain(&second), &[("step", "has ended")]);
+    assert_chain(&second.explain(), &[("step", "has ended")]);
 }

@@ -87,7 +87,7 @@ fn isolated_wait_returns_failures_of_children() {
             Ok::<_, SubmitError>(())
         };
         let parent = rt.task("parent", ()).host(body).submit_handle().unwrap();
-        rt.wait_for(&parent).unwrap();
+        parent.wait().unwrap();
         assert_eq!(crate::common::failed(rt.wait()), ["fails"]);
     });
 }
@@ -95,17 +95,17 @@ fn isolated_wait_returns_failures_of_children() {
 #[test]
 fn circular_wait_through_an_isolated_wait_is_refused() {
     on_each(|rt| {
-        let (handle, inner) = (Arc::new(std::sync::OnceLock::<TaskHandle>::new()), rt.clone());
+        let handle = Arc::new(std::sync::OnceLock::<TaskHandle>::new());
         let own = handle.clone();
         let body = move |cx: &Context, ()| {
-            let (rt, own) = (inner.clone(), own.clone());
-            let waits = move |_: &Context, ()| rt.wait_for(own.wait());
+            let own = own.clone();
+            let waits = move |_: &Context, ()| own.wait().wait();
             cx.task("waits for its parent", ()).host(waits).submit()?;
             cx.wait_isolated()
         };
         let parent = rt.task("parent", ()).host(body).submit_handle().unwrap();
         handle.set(parent.clone()).unwrap();
-        let error = rt.wait_for(&parent).unwrap_err();
+        let error = parent.wait().unwrap_err();
         let mut text = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(error) = source {

@@ -17,7 +17,7 @@ const READ: Way = |rt, x, _| rt.read(x).map(drop);
 const WAYS: [Way; 6] = [
     READ,
     |rt, x, _| rt.wait_on(x),
-    |rt, _, task| rt.wait_for(task),
+    |_, _, task| task.wait(),
     |rt, _, _| rt.wait(),
     |rt, x, _| rt.fetch(x, SpaceId::HOST),
     |rt, x, _| {
@@ -258,7 +258,7 @@ fn no_wait_is_refused_because_of_one_that_has_ended() {
             let (open, wait) = gate();
             let x = other.data(vec![0u64]);
             let task = other.task("ends", (x.inout(),)).cpu(move |_, _| wait()).submit_handle().unwrap();
-            let first = begin(&own, BODY, |rt, _, task| rt.wait_for(task), || ());
+            let first = begin(&own, BODY, |_, _, task| task.wait(), || ());
             let (y, (say, said)) = (own.data(vec![0u64]), channel());
             let (there, read) = (own.clone(), y.clone());
             other.task("waits", ()).cpu(move |_, ()| say.send(there.read(&read)).unwrap()).submit().unwrap();

@@ -34,9 +34,9 @@ fn many_wait(count: usize, hosts: bool, stack_bytes: usize) {
     let lends = lends.submit_handle().unwrap();
     let (ended, others) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     for _ in 0..count {
-        let (inner, awaited, ended, others) = (rt.clone(), lends.clone(), ended.clone(), others.clone());
+        let (awaited, ended, others) = (lends.clone(), ended.clone(), others.clone());
         let body = move |_: &Context, ()| {
-            inner.wait_for(&awaited).unwrap();
+            awaited.wait().unwrap();
             ended.fetch_add(1, Ordering::Relaxed);
         };
         rt.task("waits", ()).host(body).submit().unwrap();
@@ -88,7 +88,7 @@ fn wait_without_room_for_another_stack_is_refused() {
         fn descend(rt: &Arc<Runtime>, refused: &Arc<AtomicUsize>) -> Result<TaskHandle, SubmitError> {
             let (inner, count) = (rt.clone(), refused.clone());
             let body = move |_: &Context, ()| match descend(&inner, &count).map_err(RunError::from) {
-                Ok(next) => match inner.wait_for(&next) {
+                Ok(next) => match next.wait() {
                     Err(RunError::Refused(error @ SubmitError::NoStack { .. })) => {
                         assert!(error.to_string().contains("stack_bytes"), "{error}");
                         count.fetch_add(1, Ordering::Relaxed);

@@ -47,7 +47,7 @@ fn bodies_of_two_runtimes_may_wait_in_alternation() {
 fn unit_continues_while_its_body_waits_for_another_runtime() {
     on_each_two(|[own, other]| {
         let ways: [fn(&Runtime, Data<u64>, TaskHandle); 7] = [
-            |rt, _, task| rt.wait_for(&task).unwrap(),
+            |_, _, task| task.wait().unwrap(),
             |rt, x, _| rt.wait_on(&x).unwrap(),
             |rt, x, _| assert_eq!(rt.read(&x).unwrap(), [7]),
             |rt, x, _| assert_eq!(rt.take(x).unwrap(), [7]),

@@ -228,8 +228,8 @@ fn stall_report_names_waiting_bodies_and_their_calls() {
                 let y = rt.scalar(0u64);
                 let (last, first) = (Arc::new(OnceLock::<TaskHandle>::new()), rt.token());
                 for name in ["holder", "other"] {
-                    let (inner, last) = (rt.clone(), last.clone());
-                    let body = move |_: &Context, ()| -> Result<(), RunError> { inner.wait_for(last.wait()) };
+                    let last = last.clone();
+                    let body = move |_: &Context, ()| -> Result<(), RunError> { last.wait().wait() };
                     rt.task(name, first.input()).host(body).submit().unwrap();
                 }
                 let blocks = move |_: &Context, _: &mut [u64]| opened();

@@ -48,14 +48,14 @@ const MOST_WRITTEN: usize = 12;
 /// rt.task("load", x.output()).cpu(move |_, _| _ = opened.recv()).submit()?;
 /// let sum = rt.task("sum", x.input()).cpu(|_, _| ()).submit_handle()?;
 ///
-/// let reason = rt.explain(&sum);
+/// let reason = sum.explain();
 /// assert_eq!(reason.steps[0].name, "sum");
 /// assert!(reason.steps[0].because.starts_with("comes after task 0 `load` by its access to [0..100] (in) of data `x`"));
 /// println!("{reason}");
 ///
 /// drop(open);
 /// rt.wait()?;
-/// assert_eq!(rt.explain(&sum).to_string(), format!("task 1 `sum`, submitted at {}, has ended", reason.steps[0].submitted_at));
+/// assert_eq!(sum.explain().to_string(), format!("task 1 `sum`, submitted at {}, has ended", reason.steps[0].submitted_at));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ pub struct WaitReason {
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// let task = rt.task("quick", ()).cpu(|_, ()| ()).submit_handle()?;
 /// rt.wait()?;
-/// let step = &rt.explain(&task).steps[0];
+/// let step = &task.explain().steps[0];
 /// assert_eq!((step.task, step.name.as_str(), step.because.as_str()), (TaskId(0), "quick", "has ended"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

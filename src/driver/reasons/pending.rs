@@ -25,7 +25,7 @@ const MOST_BELOW: usize = 4;
 /// Maximum depth of the forest.
 const MOST_LEVELS: usize = 4;
 
-/// Activities and waits of the tasks of a runtime ([`Runtime::explain_all`](crate::Runtime::explain_all)).
+/// Activities and waits of the tasks of a runtime ([`Runtime::explain`](crate::Runtime::explain)).
 ///
 /// `Display` writes one line per task. A task that waits for another task is indented below that task. The text is
 /// meant for people, so its wording may change.
@@ -40,7 +40,7 @@ const MOST_LEVELS: usize = 4;
 /// rt.task("sum", x.input()).cpu(|_, _| ()).submit()?;
 /// begun.recv()?;
 ///
-/// let tasks = rt.explain_all();
+/// let tasks = rt.explain();
 /// assert_eq!((tasks.pending, tasks.tasks.len()), (2, 2));
 /// assert!(tasks.tasks[0].step.because.starts_with("runs on unit 0"));
 /// assert_eq!((tasks.tasks[1].depth, tasks.tasks[1].step.name.as_str()), (1, "sum"));
@@ -69,7 +69,7 @@ pub struct PendingTasks {
 /// ```
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
-/// for task in rt.explain_all().tasks {
+/// for task in rt.explain().tasks {
 ///     println!("{}{}", "  ".repeat(task.depth), task.step);
 /// }
 /// # Ok::<(), BuildError>(())

@@ -108,7 +108,7 @@ pub(super) fn replay(
             Step::WaitForAll => rt.wait().map_err(|error| error.to_string())?,
             Step::WaitFor(task) => {
                 let Some(handle) = handles[task].take() else { continue };
-                rt.wait_for(&handle).map_err(|error| error.to_string())?;
+                handle.wait().map_err(|error| error.to_string())?;
             }
             Step::Submit(task) => {
                 let name = names[task].map_or_else(String::new, |name| target.names[name].clone());
