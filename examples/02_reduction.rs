@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .submit()?;
 
-    let (sum, largest) = (rt.read_scalar(&sum)?, rt.read_scalar(&largest)?);
+    let (sum, largest) = (rt.read(&sum)?[0], rt.read(&largest)?[0]);
     assert!((sum - std::f64::consts::PI.powi(2) / 6.0).abs() < 1e-5 && largest == 1.0);
     println!("the sum of 1/k² up to k = {n} is {sum:.6}, the largest term {largest}");
     Ok(())

@@ -21,12 +21,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let Err(error) = rt.wait() else { unreachable!("`five` is not a number") };
     println!("{error}");
-    assert!(rt.read_scalar(&sum).is_err(), "the sum is missing");
+    assert!(rt.read(&sum).is_err(), "the sum is missing");
     assert_eq!(rt.read(numbers.slice(2))?, [6], "other regions of the same array are intact");
 
     rt.clear(numbers.slice(1))?; // zero from now on
     add()?;
-    println!("without it, the sum is {}", rt.read_scalar(&sum)?);
-    assert_eq!(rt.read_scalar(&sum)?, 10);
+    println!("without it, the sum is {}", rt.read(&sum)?[0]);
+    assert_eq!(rt.read(&sum)?[0], 10);
     Ok(())
 }

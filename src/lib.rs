@@ -16,7 +16,7 @@
 //!         .cpu(|_, (x, total)| total[0] += x.iter().sum::<f64>())
 //!         .submit()?;
 //! }
-//! assert_eq!(rt.read_scalar(&total)?, 2000.0);
+//! assert_eq!(rt.read(&total)?[0], 2000.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -146,7 +146,7 @@ pub mod prelude {
     pub use crate::error::{BuildError, DeviceError, RunError, SubmitError};
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
-    pub use crate::memory::{Completion, Element, Lent, LentValue, Max, Min, Reduction, Sum};
+    pub use crate::memory::{Completion, Element, Lent, LentValue, Max, MemoryKind, Min, Reduction, Sum};
     pub use crate::task::{Data, Face, IterationSpace, Parameter, Partition, Region, Token, Value, blocks};
     pub use crate::{Context, EmulatedDevice, Pending, Recorder, Recording, Runtime, TaskHandle};
     #[doc(no_inline)]

@@ -87,7 +87,7 @@ fn axpy_chain_on_parts_and_its_sum_match_host() {
         .submit()
         .unwrap();
     let expected: Vec<f64> = (0..n).map(|i| 1.0 + 25.0 * f64::from(i)).collect();
-    assert_eq!(rt.read_scalar(&total).unwrap(), 7.0 + expected.iter().sum::<f64>());
+    assert_eq!(rt.read(&total).unwrap()[0], 7.0 + expected.iter().sum::<f64>());
     assert_eq!(rt.take(y).unwrap(), expected);
 }
 
@@ -191,7 +191,7 @@ fn device_body_takes_lists_of_regions() {
         let expected: Vec<_> = (0..5).map(|k| i as f64 + 6.0 * (5 * i + k) as f64).collect();
         assert_eq!(rt.read(y).unwrap(), expected);
     }
-    assert_eq!(rt.read_scalar(&total).unwrap(), 3.0 * 4950.0);
+    assert_eq!(rt.read(&total).unwrap()[0], 3.0 * 4950.0);
 }
 
 /// Regression test: kernels on a CPU write to this process's memory, so a write outside a buffer used to corrupt the
@@ -577,7 +577,7 @@ fn kernel_maximum_ranks_nan_and_signed_zeros_as_cores_do() {
                     .submit(),
             }
             .unwrap();
-            rt.read_scalar(&most).unwrap()
+            rt.read(&most).unwrap()[0]
         };
         let (kernels, cores) = (maximum(true), maximum(false));
         let is_equal = kernels.to_bits() == cores.to_bits() || kernels.is_nan() && cores.is_nan();

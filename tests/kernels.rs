@@ -127,7 +127,7 @@ fn dot_product_with_fewer_threads_than_elements_matches_host() {
             .gpu(move |k, (x, y, mut sum)| k.launch(&DOT, threads, (&x, &y, &mut sum, x.len() as i32)))
             .submit()
             .unwrap();
-        assert_close(&[rt.read_scalar(&sum).unwrap()], &[0.5 + dot], "dot");
+        assert_close(&[rt.read(&sum).unwrap()[0]], &[0.5 + dot], "dot");
     }
 }
 

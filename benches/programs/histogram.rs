@@ -36,7 +36,7 @@ pub(crate) fn run(
                         let accesses = (blocks.input(), bins.reduction(Sum));
                         rt.for_each("count", accesses).cpu(|_, (numbers, bins)| count(numbers, bins)).submit()?;
                     }
-                    Ok(rt.wait_on(&bins)?)
+                    Ok(rt.fetch(&bins, SpaceId::HOST)?)
                 });
                 counted?;
                 Ok((elapsed, check(&rt.take(bins)?)))

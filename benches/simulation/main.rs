@@ -101,7 +101,7 @@ fn per_second(scheduler: &str) -> Result<[f64; 2], Box<dyn std::error::Error>> {
     let machine = emulated::machine(64, 2, "step", [1e6, 1e5]);
     let rt = Runtime::builder().compute_units("16:CPU:1,2:EMU:1").scheduler(scheduler).simulate(machine).build()?;
     let data: Vec<Data<u8>> = (0..ZONES).map(|_| rt.zeros(1000)).collect();
-    let zones = rt.iteration_space("zones", vec![1.0; ZONES]);
+    let zones = IterationSpace::new("zones", vec![1.0; ZONES]);
     let start = Instant::now();
     for _ in 0..STEPS {
         zones.begin();

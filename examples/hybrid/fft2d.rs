@@ -70,7 +70,7 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
     let y: Data<f64, Ix2> = rt.zeros([n, 2 * n]).named("transposed");
     let rows = n.div_ceil(blocks);
     let sizes: Vec<usize> = (0..n.div_ceil(rows)).map(|block| rows.min(n - block * rows)).collect();
-    let space = rt.iteration_space("rows", sizes.iter().map(|rows| *rows as f64).collect());
+    let space = IterationSpace::new("rows", sizes.iter().map(|rows| *rows as f64).collect());
     let fft = FftPlanner::new().plan_fft_forward(n);
     let mut first = None;
     let mut done = each_step(rt, steps, |step| {

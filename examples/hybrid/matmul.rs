@@ -61,7 +61,7 @@ fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done>
     let rows = n.div_ceil(blocks);
     let (parts, products) = (a.rows(rows), c.rows(rows));
     let sizes: Vec<usize> = (0..n.div_ceil(rows)).map(|block| rows.min(n - block * rows)).collect();
-    let space = rt.iteration_space("rows", sizes.iter().map(|rows| *rows as f64).collect());
+    let space = IterationSpace::new("rows", sizes.iter().map(|rows| *rows as f64).collect());
     let mut done = each_step(rt, steps, |_| {
         space.begin();
         for (block, rows) in sizes.iter().enumerate() {

@@ -142,14 +142,14 @@ fn solve(rt: &Runtime, options: &Options) -> common::Result<Solution> {
         let change = rt.scalar(0.0).named("change");
         submit_measured_sweep(rt, options.block, &old, &new, &change)?;
         if let Some(earlier) = measured.replace(change) {
-            let bound = grid.error_bound(rt.read_scalar(&earlier)?);
+            let bound = grid.error_bound(rt.read(&earlier)?[0]);
             if bound <= options.tolerance && !rt.machine().is_simulated() {
                 break;
             }
         }
     }
     let bound = match measured {
-        Some(change) => grid.error_bound(rt.read_scalar(&change)?),
+        Some(change) => grid.error_bound(rt.read(&change)?[0]),
         None => f64::INFINITY,
     };
     Ok(Solution { u: rt.take(new)?, sweeps, bound })

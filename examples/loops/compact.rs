@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         let (x, counts, total) = (rt.data(numbers.clone()), rt.zeros::<u32, _>(n), rt.scalar(0u32));
         let start = rt.now();
         count::task(rt, &x, limit, &counts, &total).submit()?;
-        let found = rt.zeros(rt.read_scalar(&total)? as usize);
+        let found = rt.zeros(rt.read(&total)?[0] as usize);
         gather::task(rt, &x, &counts, &found).submit()?;
         let found = rt.take(found)?;
         let elapsed = rt.now() - start;

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
             let change = rt.scalar(0.0);
             keep::task(rt, &u, &old).submit()?;
             relax::task(rt, &old, &u, &change).submit()?;
-            changes.push(rt.read_scalar(&change)?);
+            changes.push(rt.read(&change)?[0]);
             sweeps += 1;
         }
         let elapsed = rt.now() - start;

@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         rt.task("fifth", (da.input(), dc.input(), right.output()))
             .host(move |_, (found_a, found_c, right)| right[0] = (found_a == a && found_c == c).into())
             .submit()?;
-        let right = rt.read_scalar(&right)? == 1;
+        let right = rt.read(&right)?[0] == 1;
         let elapsed = rt.now() - start;
         // A CPU unit may run a task in between, and then needs its inputs on the host.
         let has_cores = rt.machine().configuration().contains("CPU");

@@ -58,12 +58,12 @@ static TWICE: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "twic
 fn twice_on_gpu(tensor: Tensor) -> Result<Tensor, Failure> {
     let rt = Runtime::builder().compute_units("1:GPU:1").build()?;
     let x: Data<f64> = rt.from_dlpack(tensor)?;
-    let y = rt.device_only::<f64, _>([x.len()]);
+    let y = rt.zeros_in::<f64, _>(MemoryKind::DeviceOnly, [x.len()]);
     rt.task("twice", (x.input(), y.output()))
         .gpu(|k, (x, mut y)| k.launch(&TWICE, x.len(), (&x, &mut y, x.len() as i32)))
         .submit()?;
     let device = rt.machine().spaces().nth(1).ok_or("there is no device")?;
-    Ok(rt.to_dlpack_mut(&y, device)?)
+    Ok(rt.to_dlpack(y.inout(), device)?)
 }
 
 /// Writes the error of a failed call as a C string.

@@ -54,11 +54,7 @@ fn main() -> ExitCode {
             return Ok(Outcome { elapsed, verified: None });
         }
         let expected = align_serially(&a, &b);
-        Ok(judge(
-            elapsed,
-            expected.1,
-            Some((rt.take(scores)?, rt.read_scalar(&best)?)).filter(|found| *found == expected),
-        ))
+        Ok(judge(elapsed, expected.1, Some((rt.take(scores)?, rt.read(&best)?[0])).filter(|found| *found == expected)))
     })
 }
 

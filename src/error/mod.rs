@@ -32,7 +32,7 @@ pub use take::TakeError;
 /// let x = rt.scalar(0u32);
 /// let parse = |text: &str| -> Result<u32, BoxError> { Ok(text.trim().parse()?) };
 /// rt.task("parse", (x.output(),)).cpu(move |_, (x,)| parse(" 42 ").map(|n| x[0] = n)).submit()?;
-/// assert_eq!(rt.read_scalar(&x)?, 42);
+/// assert_eq!(rt.read(&x)?[0], 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// let x = rt.scalar(1);
 /// rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit()?;
-/// assert!(matches!(rt.read_scalar(&x), Err(RunError::Poisoned(cause)) if cause.name() == "fails"));
+/// assert!(matches!(rt.read(&x), Err(RunError::Poisoned(cause)) if cause.name() == "fails"));
 /// assert!(matches!(rt.wait(), Err(RunError::Failed(_))));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

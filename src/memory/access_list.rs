@@ -223,7 +223,7 @@ for_tuples! { tuples }
 /// let (parts, sum) = ((1..=20).map(|n| rt.scalar(n)).collect::<Vec<_>>(), rt.scalar(0));
 /// let inputs: Vec<_> = parts.iter().map(|part| part.input()).collect();
 /// rt.task("sum", (inputs, sum.output())).cpu(|_, (parts, sum)| sum[0] = parts.iter().map(|x| x[0]).sum()).submit()?;
-/// assert_eq!(rt.read_scalar(&sum)?, 210);
+/// assert_eq!(rt.read(&sum)?[0], 210);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

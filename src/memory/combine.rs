@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// for x in [84, 126, 210] {
 ///     rt.task("add", (gcd.reduction(Gcd),)).cpu(move |_, (gcd,)| Gcd.combine(&mut gcd[0], x)).submit()?;
 /// }
-/// assert_eq!(rt.read_scalar(&gcd)?, 42);
+/// assert_eq!(rt.read(&gcd)?[0], 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Reducer<T>: Clone + Send + Sync + 'static {
@@ -90,7 +90,7 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
 /// for x in [100, 100, -100] {
 ///     rt.task("add", (sum.reduction(Sum),)).cpu(move |_, (sum,)| sum[0] += x).submit()?;
 /// }
-/// assert_eq!(rt.read_scalar(&sum)?, 100);
+/// assert_eq!(rt.read(&sum)?[0], 100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub struct Sum;
 /// for x in [9, 2, 5] {
 ///     rt.task("look", (found.reduction(Min),)).cpu(move |_, (found,)| found[0] = x).submit()?;
 /// }
-/// assert_eq!(rt.read_scalar(&found)?, 2);
+/// assert_eq!(rt.read(&found)?[0], 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub struct Min;
 /// for x in [9, 2, 5] {
 ///     rt.task("look", (found.reduction(Max),)).cpu(move |_, (found,)| found[0] = x).submit()?;
 /// }
-/// assert_eq!(rt.read_scalar(&found)?, 9);
+/// assert_eq!(rt.read(&found)?[0], 9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -293,7 +293,7 @@ where
 /// for i in 1..=4 {
 ///     rt.task("add", (x.reduction(AnyOrder(Sum)),)).cpu(move |_, (x,)| x[0] += i as f64).submit()?;
 /// }
-/// assert_eq!(rt.read_scalar(&x)?, 10.0);
+/// assert_eq!(rt.read(&x)?[0], 10.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -350,7 +350,7 @@ impl<T: Element, const N: usize, R: Reducer<T>> Reducer<[T; N]> for Elementwise<
 ///         .cpu(move |_, (sums,)| sums[0] = [1, 2, 3].map(|power| f64::from(x).powi(power)))
 ///         .submit()?;
 /// }
-/// assert_eq!(rt.read_scalar(&sums)?, [10.0, 30.0, 100.0]);
+/// assert_eq!(rt.read(&sums)?[0], [10.0, 30.0, 100.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -368,7 +368,7 @@ type Operation<T> = dyn Fn(&mut T, T) + Send + Sync;
 /// for i in 1..=5 {
 ///     rt.task("factor", (x.reduction(product.clone()),)).cpu(move |_, (x,)| x[0] = i as f64).submit()?;
 /// }
-/// assert_eq!(rt.read_scalar(&x)?, 120.0);
+/// assert_eq!(rt.read(&x)?[0], 120.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Reduction<T> {

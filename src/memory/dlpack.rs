@@ -344,7 +344,7 @@ impl Tensor {
         let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
         if self.is_shared {
             return Err(
-                "it was exported read-only, but a data object's tasks may write it; try `to_dlpack_mut`".to_owned()
+                "it was exported read-only, but a data object's tasks may write it; try to export `inout`".to_owned()
             );
         }
         if dtype != T::DATA_TYPE {

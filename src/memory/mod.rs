@@ -28,6 +28,7 @@ pub(crate) mod dlpack;
 mod home;
 mod huge;
 mod iteration;
+mod kind;
 mod lease;
 mod lent;
 mod lent_value;
@@ -68,6 +69,7 @@ pub(crate) use home::Home;
 #[doc(hidden)]
 pub use iteration::Index;
 pub(crate) use iteration::{Repeated, SharedBody};
+pub use kind::MemoryKind;
 pub(crate) use lease::{Common, SharedDeviceBody, SharedHostBody};
 #[doc(hidden)]
 pub use lease::{Keep, Lease, Owned, Share};

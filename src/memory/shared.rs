@@ -43,7 +43,7 @@ unsafe impl<T: AtomicElement> Sync for Shared<'_, T> {}
 /// for _ in 0..10 {
 ///     add(&rt, &x, 1)?;
 /// }
-/// assert_eq!(rt.read_scalar(&x)?, 10);
+/// assert_eq!(rt.read(&x)?[0], 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait AtomicElement: Element + Sealed {

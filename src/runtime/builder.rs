@@ -194,14 +194,14 @@ impl Builder {
     /// let build = |scheduler: &str| Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler).build();
     /// let rt = build("static-pcf:pcf=3")?;
     /// let data: Vec<_> = (0..8).map(|_| rt.scalar(1.0)).collect();
-    /// let zones = rt.iteration_space("zones", vec![1.0; 8]);
+    /// let zones = IterationSpace::new("zones", vec![1.0; 8]);
     /// for _ in 0..10 {
     ///     zones.begin();
     ///     for (index, x) in data.iter().enumerate() {
     ///         rt.task("double", (x.inout(),)).cpu(|_, (x,)| x[0] *= 2.0).at(&zones, index).submit()?;
     ///     }
     /// }
-    /// assert_eq!(rt.read_scalar(&data[7])?, 1024.0);
+    /// assert_eq!(rt.read(&data[7])?[0], 1024.0);
     /// assert_eq!(rt.statistics().tasks[1].1, 60); // the device has six of the eight indices
     ///
     /// let error = build("static-pcf:pcf=-1").unwrap_err();

@@ -48,7 +48,7 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
     ///     .submit()?;
     /// rt.task("sum", (ghost.input(), sum.output())).cpu(|_, (ghost, sum)| sum[0] = ghost.iter().sum()).submit()?;
     /// send.send([1.0, 2.0, 3.0])?; // the unit was free in the meantime
-    /// assert_eq!(rt.read_scalar(&sum)?, 6.0);
+    /// assert_eq!(rt.read(&sum)?[0], 6.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -271,13 +271,4 @@ mod tests {
         rt.task("both", (x, y)).cpu(|_, (x, y)| std::mem::swap(&mut x[0], &mut y[0])).submit().unwrap();
         assert_eq!((rt.read(&first).unwrap(), rt.read(&others[1]).unwrap()), (vec![3], vec![1]));
     }
-
-    #[test]
-    fn iteration_space_numbers_exceed_32_bits() {
-        let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
-        let first = rt.iteration_space("first", vec![1.0]);
-        rt.next_space.store(u32::MAX.into(), Ordering::Relaxed);
-        let others = ["last of 32 bits", "next"].map(|name| rt.iteration_space(name, vec![1.0]));
-        assert!(others.iter().all(|other| other.id() != first.id()));
-    }
 }

@@ -3,11 +3,11 @@
 //! Filling is an ordinary loop over the parts ([`super::for_each`]); this file maps parts to indices. Untouched memory
 //! is placed near the unit that touches it first, so the unit that fills a part determines where the part is.
 
-use super::{LoopBody, LoopBuilder, Runtime};
+use super::Runtime;
 use crate::Context;
 use crate::error::SubmitError;
 use crate::memory::{AccessList, Element, Shape};
-use crate::task::{Data, Each, LoopAccesses, Output, Partition};
+use crate::task::{Data, Each, LoopAccesses, Output};
 use ndarray::{ArrayViewMut, Dimension, IntoDimension};
 use std::ops::RangeFrom;
 
@@ -23,8 +23,8 @@ impl Runtime {
     ///
     /// The call does not wait: tasks fill the array in parallel, one for each unit, and tasks that use it come after
     /// them. Nothing touches the memory of a large array before these tasks do, so each part is near the unit that has
-    /// filled it (for the sizes that [`zeros`](Self::zeros) states). To choose the units or the parts yourself, use
-    /// [`fill_with`](Self::fill_with) on an array of zeros.
+    /// filled it (for the sizes that [`zeros`](Self::zeros) states). To choose the units or the parts yourself, fill an
+    /// array of zeros in a loop ([`for_each`](Self::for_each)).
     ///
     /// If `element` panics, its task fails, and tasks that use that part are skipped. In a simulation, the tasks take
     /// up virtual time, and the array has no memory, like an array of zeros.
@@ -60,46 +60,13 @@ impl Runtime {
         let cut = data.shape().iter().position(|extent| *extent >= units).unwrap_or(0);
         size[cut] = size[cut].div_ceil(units);
         size.slice_mut().iter_mut().for_each(|size| *size = (*size).max(1));
-        self.fill_with(data.tiles(size).on_lines(), element).submit()?;
-        Ok(data)
-    }
-
-    /// Begins the description of a loop whose iterations overwrite the parts of a partition with the values that
-    /// `element` returns for each index of the array. It is a [`for_each`](Self::for_each) that already has a body.
-    ///
-    /// Untouched parts are placed near the units that fill them, so this call can place an array where it is used: with
-    /// an iteration space, each part is filled on the unit to which the distribution assigns its index.
-    ///
-    /// ```
-    /// use thalweg::prelude::*;
-    /// let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("static").build()?;
-    /// let strips = rt.iteration_space("strips", vec![1.0; 4]);
-    /// let field: Data<f32, Ix2> = rt.zeros([100, 50]);
-    /// strips.begin();
-    /// rt.fill_with(field.rows(25), |(i, j)| i as f32 + 0.5 * j as f32).at(&strips).submit()?;
-    /// strips.begin(); // the unit that computes on a strip has it nearby
-    /// rt.for_each("halve", field.rows(25).inout()).cpu(|_, mut rows| rows *= 0.5).at(&strips).submit()?;
-    /// assert_eq!(rt.take(field)?[[60, 8]], 32.0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn fill_with<'rt, 'd, T, S, F>(
-        &'rt self,
-        parts: Partition<'d, T, S>,
-        element: F,
-    ) -> LoopBuilder<
-        'rt,
-        Part<'d, T, S>,
-        LoopBody<impl for<'c, 'a> Fn(&'c Context, Views<'a, 'd, T, S>) + Send + Sync + 'static, ()>,
-    >
-    where
-        T: Element,
-        S: Shape,
-        F: Fn(S::Pattern) -> T + Send + Sync + 'static,
-    {
+        let parts = data.tiles(size).on_lines();
         let corners = parts.corners();
-        self.for_each("fill", (0.., parts.output())).cpu(move |_: &Context, (number, part): Views<'_, 'd, T, S>| {
+        let body = move |_: &Context, (number, part): Views<'_, '_, T, I::Dim>| {
             fill(part.into(), corners(number), &element);
-        })
+        };
+        self.for_each("fill", (0.., parts.output())).cpu(body).submit()?;
+        Ok(data)
     }
 }
 

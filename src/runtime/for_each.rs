@@ -229,7 +229,7 @@ impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
     ///     std::mem::swap(&mut x, &mut y);
     /// }
     /// rt.wait()?;
-    /// assert_eq!(rt.valid_in(&x.slice(300..400)), [devices[1].space()]);
+    /// assert_eq!(x.slice(300..400).valid_in(), [devices[1].space()]);
     /// assert_eq!(rt.take(x)?, [1.0; 1000]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

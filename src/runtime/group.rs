@@ -240,7 +240,7 @@ impl TaskGroup {
     /// drop(open);
     /// assert!(group.wait().unwrap_err().to_string().contains("cancelled"));
     /// rt.accept(&x)?;
-    /// assert_eq!(rt.read_scalar(&x)?, 1);
+    /// assert_eq!(rt.read(&x)?[0], 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel(&self) {

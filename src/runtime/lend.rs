@@ -17,22 +17,22 @@ use crate::driver::threads::Threads;
 use crate::driver::waiters::own_waker;
 use crate::error::{Called, RunError, SubmitError};
 use crate::ids::{DeviceId, SpaceId};
-use crate::memory::dlpack::{DlElement, Tensor};
-use crate::memory::{Payload, Shape};
+use crate::memory::Payload;
+use crate::memory::dlpack::Tensor;
 use crate::sealed::INTERNAL;
-use crate::task::{AccessSpec, IntoRegion, Kept, Recorded, Region};
+use crate::task::{Exported, Kept, Recorded};
 use std::sync::Arc;
 
 impl Runtime {
     /// Waits for a region's value, copies it to an address space if it is not there yet, and exports it to another
-    /// library, which reads it in place. The space can be host memory, including that of an emulated device, or the
-    /// memory of a CUDA or HIP device.
+    /// library, which uses it in place. The access is the region's `input` or `inout`. The space can be host memory,
+    /// including that of an emulated device, or the memory of a CUDA or HIP device.
     ///
-    /// Until the tensor is dropped, or its deleter called, the region is held as if by an unfinished task that reads
-    /// it: other tasks may read it, while writers wait, and so does [`take`](Self::take), even in this thread. Tasks
-    /// that need the memory on the device wait as well. The memory lives as long as the tensor, even if all handles of
-    /// the data object and the runtime are dropped. An array exported by this method must not be written, so a runtime
-    /// refuses to [adopt](Self::from_dlpack) it.
+    /// Until the tensor is dropped, or its deleter called, the region is held as if by an unfinished task with this
+    /// access. After `input`, other tasks may read it, while writers wait, and so does [`take`](Self::take), even in
+    /// this thread. Tasks that need the memory on the device wait as well. The memory lives as long as the tensor, even
+    /// if all handles of the data object and the runtime are dropped. An array exported by `input` must not be written,
+    /// so a runtime refuses to [adopt](Self::from_dlpack) it.
     ///
     /// On a device, no work that touches the region is in flight when the call returns. When the tensor is given back,
     /// the work that its user has enqueued on the device must have ended, except on the default stream, for which the
@@ -44,11 +44,18 @@ impl Runtime {
     /// let x = rt.array(ndarray::array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     /// let device = rt.machine().spaces().nth(1).expect("the device's");
     /// rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit()?;
-    /// let lent = rt.to_dlpack(x.block((.., 1..)), device)?;
+    /// let lent = rt.to_dlpack(x.block((.., 1..)).input(), device)?;
     /// assert_eq!((lent.shape(), lent.data_type().to_string()), (&[2, 2][..], "float64".to_owned()));
     /// rt.task("clear", (x.output(),)).cpu(|_, (mut x,)| x.fill(0.0)).submit()?; // waits
     /// drop(lent); // or the owner of `lent.into_raw()` calls its deleter
     /// assert_eq!(rt.take(x)?.sum(), 0.0);
+    ///
+    /// let other = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1.0; 100]);
+    /// let y: Data<f64> = other.from_dlpack(rt.to_dlpack(x.slice(10..20).inout(), SpaceId::HOST)?)?;
+    /// other.task("double", (y.inout(),)).cpu(|_, (y,)| y.iter_mut().for_each(|y| *y *= 2.0)).submit()?;
+    /// drop(y); // it is given back when the task has ended
+    /// assert_eq!(rt.take(x)?.iter().sum::<f64>(), 110.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -57,52 +64,15 @@ impl Runtime {
     /// space does not exist, is too small, is simulated, or belongs to an OpenCL device, whose memory has no addresses
     /// that other libraries could use; or if the value was lost in a failure.
     #[track_caller]
-    pub fn to_dlpack<'d, T: DlElement, S: Shape>(
-        &self,
-        region: impl IntoRegion<'d, T, S>,
-        space: SpaceId,
-    ) -> Result<Tensor, RunError> {
-        let region = region.into_region();
-        self.lend_out(region, region.input(), "to_dlpack", space, true).called_here()
-    }
-
-    /// Like [`to_dlpack`](Self::to_dlpack), for reading and writing: until the tensor is given back, the region is
-    /// held as if by a task that updates it.
-    ///
-    /// ```
-    /// use thalweg::prelude::*;
-    /// let (one, other) = (Runtime::builder().build()?, Runtime::builder().build()?);
-    /// let x = one.data(vec![1.0; 100]);
-    /// let y: Data<f64> = other.from_dlpack(one.to_dlpack_mut(x.slice(10..20), SpaceId::HOST)?)?;
-    /// other.task("double", (y.inout(),)).cpu(|_, (y,)| y.iter_mut().for_each(|y| *y *= 2.0)).submit()?;
-    /// drop(y); // it is given back when the task has ended
-    /// assert_eq!(one.take(x)?.iter().sum::<f64>(), 110.0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`to_dlpack`](Self::to_dlpack).
-    #[track_caller]
-    pub fn to_dlpack_mut<'d, T: DlElement, S: Shape>(
-        &self,
-        region: impl IntoRegion<'d, T, S>,
-        space: SpaceId,
-    ) -> Result<Tensor, RunError> {
-        let region = region.into_region();
-        self.lend_out(region, region.inout(), "to_dlpack_mut", space, false).called_here()
+    pub fn to_dlpack<A: Exported>(&self, access: A, space: SpaceId) -> Result<Tensor, RunError> {
+        self.export(&access, "to_dlpack", space).called_here()
     }
 
     #[track_caller]
-    fn lend_out<T: DlElement, S: Shape>(
-        &self,
-        region: Region<'_, T, S>,
-        access: impl AccessSpec,
-        name: &'static str,
-        space: SpaceId,
-        is_shared: bool,
-    ) -> Result<Tensor, RunError> {
+    fn export<A: Exported>(&self, access: &A, name: &'static str, space: SpaceId) -> Result<Tensor, RunError> {
+        let region = access.region();
         self.may_wait(name)?;
-        self.is_there::<T, S>(region, name, space)?;
+        self.is_there(region, name, space)?;
         access.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let refused = |problem: String| {
             let (data, space) = (region.data.cell.datum.to_string(), space.to_string());
@@ -134,7 +104,8 @@ impl Runtime {
         let (cell, block) = (&region.data.cell, &region.block);
         let site = threads.lent(task.shared().id, cell, block).map_err(|error| refused(error.to_string()))?;
         let owner = Owner { _hold: hold, _cell: access.kept(), threads: threads.clone(), device: space.device() };
-        Ok(Tensor::lent::<T, _>(owner, &site, &block.extents()[..cell.datum.ndim()], is_shared))
+        let extents = &block.extents()[..cell.datum.ndim()];
+        Ok(Tensor::lent::<A::Element, _>(owner, &site, extents, A::IS_READ_ONLY))
     }
 }
 

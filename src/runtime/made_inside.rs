@@ -37,7 +37,7 @@ impl Context {
     ///             .map(drop)
     ///     })
     ///     .submit()?;
-    /// assert_eq!(rt.read_scalar(&total)?, 10);
+    /// assert_eq!(rt.read(&total)?[0], 10);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

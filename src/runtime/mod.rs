@@ -64,15 +64,14 @@ pub(crate) use self::door::Door;
 use crate::depend::TaskGraph;
 use crate::driver::shared::Shared;
 use crate::energy::Account;
-use crate::ids::SpaceId;
 use crate::machine::Machine;
 use crate::memory::{Element, Shape};
-use crate::task::{Data, IntoRegion, IterationSpace};
+use crate::task::Data;
 use ndarray::{Array, IntoDimension};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A dataflow task-graph runtime.
@@ -98,7 +97,6 @@ pub struct Runtime {
     ended: AtomicBool,
     /// The file that stores the scheduler's performance model between runs.
     model_file: Option<PathBuf>,
-    next_space: AtomicU64,
     energy: Account,
     live: live::Live,
 }
@@ -192,15 +190,6 @@ impl Runtime {
         self.door.shared()
     }
 
-    /// Creates an iteration space with one index per weight; a weight is the relative work at its index.
-    ///
-    /// # Panics
-    /// Panics if a weight is negative, infinite or NaN.
-    #[track_caller]
-    pub fn iteration_space(&self, name: impl Into<String>, weights: Vec<f64>) -> IterationSpace {
-        IterationSpace::new(self.next_space.fetch_add(1, Ordering::Relaxed), name.into(), weights)
-    }
-
     /// Returns the machine: its units and address spaces, and how the runtime uses them.
     pub fn machine(&self) -> &Machine {
         &self.shared().machine
@@ -212,12 +201,6 @@ impl Runtime {
     /// simulation.
     pub fn now(&self) -> Duration {
         self.door.driver.now()
-    }
-
-    /// Returns the address spaces in which the whole region is currently valid.
-    pub fn valid_in<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Vec<SpaceId> {
-        let region = region.into_region();
-        self.shared().engine.valid_in(region.data.cell.datum.id, &region.block)
     }
 
     /// Returns the graph of the tasks submitted so far, if [`Builder::record_graph`] was set.

@@ -51,7 +51,7 @@ impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
     ///     .submit()?;
     /// rt.wait()?;
     /// let devices = &rt.machine().units()[0].devices;
-    /// assert_eq!(rt.valid_in(&y.slice(50..)), [devices[1].space()]);
+    /// assert_eq!(y.slice(50..).valid_in(), [devices[1].space()]);
     /// assert_eq!(rt.take(y)?[49..51], [99, 0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

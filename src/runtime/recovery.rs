@@ -36,14 +36,13 @@ impl Runtime {
     /// add(Ok(20))?;               // runs
     /// assert!(rt.wait().is_err()); // reports the failure, once
     /// assert!(rt.wait().is_ok());
-    /// assert_eq!(rt.read_scalar(&sum)?, 20);
+    /// assert_eq!(rt.read(&sum)?[0], 20);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # When a failure is no longer reported
     /// [`wait`](Self::wait) reports every failure once, whether the program has recovered from it or not. Requests for
-    /// a region ([`read`](Self::read), [`wait_on`](Self::wait_on), [`fetch`](Self::fetch), [`take`](Self::take)) return
-    /// the failure exactly as long as some part of the region is not good again. A part is good again after `clear`,
+    /// a region ([`read`](Self::read), [`fetch`](Self::fetch), [`take`](Self::take)) return the failure exactly as long as some part of the region is not good again. A part is good again after `clear`,
     /// [`accept`](Self::accept), or a task that overwrites it (`out`), if these were submitted before the request.
     ///
     /// # Errors

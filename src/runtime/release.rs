@@ -1,4 +1,5 @@
-//! Release of data objects whose handles are all gone, in the order of dependences.
+//! The runtime as the owner of data objects: requests of their handles, and the release of an object whose handles are
+//! all gone, in the order of dependences.
 
 use super::any_driver::{AnyDriver, WeakDriver};
 use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef};
@@ -7,6 +8,7 @@ use crate::driver::waiters::own_waker;
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
 use crate::memory::{DataCell, Overwrites, Payload, Unseen};
+use crate::region::Block;
 use crate::sync::{Pooled, drop_quietly};
 use crate::task::{Owner, ReleasedCell};
 use std::borrow::Cow;
@@ -33,6 +35,14 @@ impl Owner for Releaser {
         if let Err(SubmitError::ShutDown | SubmitError::Broken { .. } | SubmitError::InsidePolicy { .. }) = released {
             driver.shared().keep(cell);
         }
+    }
+
+    fn pin_memory(&self, cell: &DataCell) -> bool {
+        self.0.upgrade().is_some_and(|driver| driver.pin_memory(cell))
+    }
+
+    fn valid_in(&self, cell: &DataCell, block: &Block) -> Vec<SpaceId> {
+        self.0.upgrade().map_or_else(Vec::new, |driver| driver.shared().engine.valid_in(cell.datum.id, block))
     }
 }
 

@@ -174,8 +174,8 @@ struct Home {
 impl Home {
     fn of<T: Element, S: Shape>() -> Self {
         Self {
-            bring: |door, cell| door.bring_home(Data::<T, S>::unowned(cell).all()),
-            accept: |door, cell| door.accept(Data::<T, S>::unowned(cell).all()),
+            bring: |door, cell| door.bring_home(Data::<T, S>::borrowed(cell, door.owner()).all()),
+            accept: |door, cell| door.accept(Data::<T, S>::borrowed(cell, door.owner()).all()),
         }
     }
 }
@@ -255,7 +255,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     pub fn borrow_mut<T: Element>(&'scope self, slice: &'scope mut [T]) -> BorrowedMut<'scope, T> {
         let (runtime, id) = self.next();
         let cell = self.lease.slice_mut(runtime, id, slice);
-        BorrowedMut::new(self.lend(cell, Some(Home::of::<T, ndarray::Ix1>())))
+        BorrowedMut::new(self.lend(cell, Some(Home::of::<T, ndarray::Ix1>())), self.group.door.owner())
     }
 
     /// Lends a slice to the scope's tasks, for reading.
@@ -270,12 +270,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///         .cpu(|_, (x, largest)| largest[0] = x.iter().copied().fold(0.0, f64::max))
     ///         .submit()
     /// })??;
-    /// assert_eq!(rt.read_scalar(&largest)?, 3.0);
+    /// assert_eq!(rt.read(&largest)?[0], 3.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn borrow<T: Element>(&'scope self, slice: &'scope [T]) -> Borrowed<'scope, T> {
         let (runtime, id) = self.next();
-        Borrowed::new(self.lend(self.lease.slice(runtime, id, slice), None))
+        Borrowed::new(self.lend(self.lease.slice(runtime, id, slice), None), self.group.door.owner())
     }
 
     /// Lends an array of one to four dimensions to the scope's tasks, for reading and writing. There may be gaps
@@ -303,7 +303,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<BorrowedMut<'scope, T, S>, SubmitError> {
         let (runtime, id) = self.next();
         let cell = self.lease.array_mut(runtime, id, array)?;
-        Ok(BorrowedMut::new(self.lend(cell, Some(Home::of::<T, S>()))))
+        Ok(BorrowedMut::new(self.lend(cell, Some(Home::of::<T, S>())), self.group.door.owner()))
     }
 
     /// Lends an array of one to four dimensions to the scope's tasks, for reading.
@@ -317,7 +317,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///     let a = s.borrow_array(matrix.view())?;
     ///     s.task("trace", (a.input(), trace.output())).cpu(|_, (a, trace)| trace[0] = a.diag().sum()).submit()
     /// })??;
-    /// assert_eq!(rt.read_scalar(&trace)?, 5);
+    /// assert_eq!(rt.read(&trace)?[0], 5);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -328,7 +328,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         array: ArrayView<'scope, T, S>,
     ) -> Result<Borrowed<'scope, T, S>, SubmitError> {
         let (runtime, id) = self.next();
-        Ok(Borrowed::new(self.lend(self.lease.array(runtime, id, &array)?, None)))
+        Ok(Borrowed::new(self.lend(self.lease.array(runtime, id, &array)?, None), self.group.door.owner()))
     }
 
     /// Returns the scope's tasks as a group: to wait for those submitted so far, or to cancel those that have not

@@ -188,7 +188,7 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("2:CPU:1,1:EMU:1").scheduler("static").build()?;
     /// let data: Vec<_> = (0..6).map(|_| rt.scalar(0)).collect();
-    /// let zones = rt.iteration_space("zones", vec![1.0; 6]);
+    /// let zones = IterationSpace::new("zones", vec![1.0; 6]);
     /// for _ in 0..3 {
     ///     zones.begin();
     ///     for (zone, x) in data.iter().enumerate() {

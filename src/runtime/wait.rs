@@ -17,7 +17,7 @@ use crate::ids::{SpaceId, TaskId};
 use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
 use crate::sync::{Pooled, mapped};
-use crate::task::{AccessSpec, Data, Input, IntoRegion, Predecessor, Recorded, Region};
+use crate::task::{AccessSpec, Input, IntoRegion, Predecessor, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::panic::Location;
@@ -169,21 +169,10 @@ impl Runtime {
         Ok(left() > 0)
     }
 
-    /// Waits until the tasks submitted so far have given this region its value.
-    ///
-    /// # Errors
-    /// Fails if the region does not belong to this runtime, or its value was lost in a failure.
-    #[track_caller]
-    pub fn wait_on<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), RunError> {
-        self.may_wait("wait_on")?;
-        let task = self.door.internal_read(region.into_region(), "wait_on", SpaceId::HOST, true, |_| ())?;
-        self.await_value(&task)
-    }
-
     /// Waits for a region's value and returns a copy of it: a vector, or an array for several dimensions.
     ///
     /// # Errors
-    /// As for [`wait_on`](Self::wait_on).
+    /// Fails if the region does not belong to this runtime, or its value was lost in a failure.
     #[track_caller]
     pub fn read<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<S::Owned<T>, RunError> {
         self.may_wait("read")?;
@@ -202,15 +191,6 @@ impl Runtime {
         Ok(value.expect("the task that reads the value has run"))
     }
 
-    /// Waits for a data object of one element and returns the element.
-    ///
-    /// # Errors
-    /// As for [`wait_on`](Self::wait_on). Also fails if the data object is empty.
-    #[track_caller]
-    pub fn read_scalar<T: Element>(&self, data: &Data<T>) -> Result<T, RunError> {
-        Ok(self.read(data.slice(0))?[0])
-    }
-
     /// Copies a region to an address space ahead of the tasks that will need it there. This is only a hint; the call
     /// does not wait.
     ///
@@ -225,7 +205,8 @@ impl Runtime {
         self.copy_ahead(region.into_region(), space, "prefetch", false).map(drop)
     }
 
-    /// Makes a region valid in an address space, and waits until it is.
+    /// Waits until the tasks submitted so far have given a region its value, and until that value is in an address
+    /// space: `SpaceId::HOST`, or the memory of a device.
     ///
     /// # Errors
     /// As for [`prefetch`](Self::prefetch). Also fails if the value was lost in a failure.

@@ -52,7 +52,7 @@ use std::collections::BTreeMap;
 ///
 /// let rt = Runtime::builder().compute_units("3:CPU:1").policy(Distributed::new(Cyclic)).build()?;
 /// let data: Vec<_> = (0..7).map(|_| rt.scalar(1.0)).collect();
-/// let zones = rt.iteration_space("zones", vec![1.0; 7]);
+/// let zones = IterationSpace::new("zones", vec![1.0; 7]);
 /// for _ in 0..10 {
 ///     zones.begin();
 ///     for (index, x) in data.iter().enumerate() {

@@ -4,6 +4,7 @@ use super::Region;
 use super::handle::Kept;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
+use crate::memory::dlpack::DlElement;
 use crate::memory::{
     Access, Accumulate, AtomicElement, Commute, Concur, Declared, Element, Follow, In, Out, Reduce, Reducer, Shape,
     Update, WeakRead, WeakUpdate, operation,
@@ -84,6 +85,36 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
             shape: cell.datum.describe(&cell.datum.whole()),
         })
     }
+}
+
+/// An access that [`Runtime::to_dlpack`](crate::Runtime::to_dlpack) can export: `input` or `inout` of a region.
+#[doc(hidden)]
+pub trait Exported: AccessSpec {
+    type Element: DlElement;
+    type Shape: Shape;
+    /// Whether the other library may only read.
+    const IS_READ_ONLY: bool;
+
+    fn region(&self) -> Region<'_, Self::Element, Self::Shape>;
+}
+
+macro_rules! exported {
+    ($($name:ident $is_read_only:literal;)*) => {$(
+        impl<T: DlElement, S: Shape> Exported for $name<'_, T, S> {
+            type Element = T;
+            type Shape = S;
+            const IS_READ_ONLY: bool = $is_read_only;
+
+            fn region(&self) -> Region<'_, T, S> {
+                self.0
+            }
+        }
+    )*};
+}
+
+exported! {
+    Input true;
+    Inout false;
 }
 
 macro_rules! specs {
@@ -269,7 +300,7 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
 /// for x in [1.0, 2.0, 3.0] {
 ///     rt.task("add", (sum.reduction(Sum),)).cpu(move |_, (sum,)| sum[0] += x).submit()?;
 /// }
-/// assert_eq!(rt.read_scalar(&sum)?, 6.0);
+/// assert_eq!(rt.read(&sum)?[0], 6.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]

@@ -20,7 +20,7 @@ use std::fmt;
 /// let (x, y, sum) = (rt.scalar(1), rt.scalar(2), rt.scalar(0));
 /// rt.task("add", ((x.input(), y.input()), sum.output())).cpu(|_, ((x, y), sum)| sum[0] = x[0] + y[0]).submit()?;
 /// rt.task("double", sum.inout()).cpu(|_, sum| sum[0] *= 2).submit()?;
-/// assert_eq!(rt.read_scalar(&sum)?, 6);
+/// assert_eq!(rt.read(&sum)?[0], 6);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -38,7 +38,7 @@ use std::fmt;
 ///         total[0] = parts.iter().flat_map(|part| part.iter()).sum();
 ///     })
 ///     .submit()?;
-/// assert_eq!(rt.read_scalar(&total)?, 100.0);
+/// assert_eq!(rt.read(&total)?[0], 100.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(

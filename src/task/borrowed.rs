@@ -5,7 +5,7 @@
 
 use super::{
     Accumulating, After, Commutative, Concurrent, Data, Each, Grown, IndexRange, Inout, Input, IntoRegion, Outcome,
-    Output, Partition, Ranges, Reducing, Region, Widths,
+    Output, Owner, Partition, Ranges, Reducing, Region, Widths,
 };
 use crate::memory::{DataCell, Element, Shape};
 use crate::sealed::Sealed;
@@ -13,7 +13,7 @@ use ndarray::{IntoDimension, Ix1};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// An array borrowed from the caller that tasks of a scope read and write in place. Made by
 /// [`Scope::borrow_mut`](crate::Scope::borrow_mut).
@@ -48,7 +48,7 @@ pub struct BorrowedMut<'scope, T, S: Shape = Ix1> {
 ///     let table = s.borrow(&table[..]);
 ///     s.task("sum", (table.slice(1..).input(), sum.output())).cpu(|_, (x, sum)| sum[0] = x.iter().sum()).submit()
 /// })??;
-/// assert_eq!(rt.read_scalar(&sum)?, 9);
+/// assert_eq!(rt.read(&sum)?[0], 9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Borrowed<'scope, T, S: Shape = Ix1> {
@@ -75,8 +75,8 @@ pub struct BorrowedRegion<'d, T, S: Shape = Ix1>(Region<'d, T, S>);
 macro_rules! handles {
     ($($name:ident)*) => {$(
         impl<T: Element, S: Shape> $name<'_, T, S> {
-            pub(crate) fn new(cell: Arc<DataCell>) -> Self {
-                Self { data: Data::unowned(cell), scope: PhantomData }
+            pub(crate) fn new(cell: Arc<DataCell>, owner: Weak<dyn Owner>) -> Self {
+                Self { data: Data::borrowed(cell, owner), scope: PhantomData }
             }
 
             /// Names the data object in error messages. The first call wins.

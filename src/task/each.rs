@@ -63,7 +63,7 @@ impl<A> Sealed for Each<A> {}
 ///         sum[0] += x.iter().sum::<f64>();
 ///     })
 ///     .submit()?;
-/// assert_eq!(rt.read_scalar(&sum)?, 1500.0);
+/// assert_eq!(rt.read(&sum)?[0], 1500.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(

@@ -4,7 +4,9 @@ use super::{
     Accumulating, After, Commutative, Concurrent, IndexRange, Inout, Input, Outcome, Output, Ranges, Reducing, Region,
     WeakInout, WeakInput,
 };
+use crate::ids::SpaceId;
 use crate::memory::{DataCell, Element, Shape};
+use crate::region::Block;
 use ndarray::Ix1;
 use std::fmt;
 use std::marker::PhantomData;
@@ -35,9 +37,16 @@ pub struct Data<T, S: Shape = Ix1> {
     element: PhantomData<fn() -> (T, S)>,
 }
 
-/// The owner that frees the memory of a data object when its last handle is gone.
+/// A data object's runtime, as far as handles need it.
 pub(crate) trait Owner: Send + Sync {
+    /// Frees the memory of a data object whose last handle is gone.
     fn release(&self, cell: ReleasedCell);
+
+    /// Page-locks a data object's home if that helps, and returns whether it is locked.
+    fn pin_memory(&self, cell: &DataCell) -> bool;
+
+    /// Returns the address spaces in which a whole block of a data object is valid.
+    fn valid_in(&self, cell: &DataCell, block: &Block) -> Vec<SpaceId>;
 }
 
 /// A data object whose handles are all gone.
@@ -48,11 +57,13 @@ pub(crate) struct ReleasedCell(pub(crate) Arc<DataCell>);
 pub(super) struct Handle {
     cell: Arc<DataCell>,
     owner: Weak<dyn Owner>,
+    /// Whether the data object is released when this is dropped.
+    is_released: bool,
 }
 
 impl Handle {
     pub(super) fn new(cell: &Arc<DataCell>, owner: Weak<dyn Owner>) -> Arc<Self> {
-        Arc::new(Self { cell: cell.clone(), owner })
+        Arc::new(Self { cell: cell.clone(), owner, is_released: true })
     }
 }
 
@@ -78,7 +89,8 @@ impl fmt::Debug for Kept {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Some(owner) = self.owner.upgrade()
+        if self.is_released
+            && let Some(owner) = self.owner.upgrade()
             && !self.cell.datum.is_taken()
         {
             owner.release(ReleasedCell(self.cell.clone()));
@@ -93,13 +105,8 @@ impl<T: Element, S: Shape> Data<T, S> {
     }
 
     /// Returns a handle of a data object that something other than its handles releases.
-    pub(crate) fn unowned(cell: Arc<DataCell>) -> Self {
-        struct Nobody;
-        impl Owner for Nobody {
-            fn release(&self, _: ReleasedCell) {}
-        }
-        let owner: Weak<dyn Owner> = Weak::<Nobody>::new();
-        Self { handle: Arc::new(Handle { cell: cell.clone(), owner }), cell, element: PhantomData }
+    pub(crate) fn borrowed(cell: Arc<DataCell>, owner: Weak<dyn Owner>) -> Self {
+        Self { handle: Arc::new(Handle { cell: cell.clone(), owner, is_released: false }), cell, element: PhantomData }
     }
 
     /// Names the data object in error messages. The first call wins.
@@ -212,6 +219,11 @@ impl<T: Element> Data<T, Ix1> {
 impl<T, S: Shape> Data<T, S> {
     pub(super) fn kept(&self) -> Kept {
         Kept::new(&self.cell, &self.handle)
+    }
+
+    /// Returns the data object's runtime, unless the runtime is gone.
+    pub(super) fn owner(&self) -> Option<Arc<dyn Owner>> {
+        self.handle.owner.upgrade()
     }
 }
 

@@ -8,14 +8,13 @@ use std::sync::{Arc, OnceLock};
 /// instance is a time step.
 ///
 /// Work distributions (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) map the indices to units;
-/// [`TaskBuilder::at`](crate::TaskBuilder::at) assigns an index to a task. Made by
-/// [`Runtime::iteration_space`](crate::Runtime::iteration_space).
+/// [`TaskBuilder::at`](crate::TaskBuilder::at) assigns an index to a task.
 ///
 /// ```
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("static").build()?;
 /// let data: Vec<_> = (0..4).map(|_| rt.scalar(0)).collect();
-/// let zones = rt.iteration_space("zones", vec![1.0; 4]);
+/// let zones = IterationSpace::new("zones", vec![1.0; 4]);
 /// for _ in 0..3 {
 ///     zones.begin(); // a time step
 ///     for (zone, x) in data.iter().enumerate() {
@@ -40,9 +39,17 @@ struct Inner {
     begun: AtomicU64,
 }
 
+/// The ID of the next iteration space.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
 impl IterationSpace {
+    /// Creates an iteration space with one index per weight; a weight is the relative work at its index.
+    ///
+    /// # Panics
+    /// Panics if a weight is negative, infinite or NaN.
     #[track_caller]
-    pub(crate) fn new(id: u64, name: String, weights: Vec<f64>) -> Self {
+    pub fn new(name: impl Into<String>, weights: Vec<f64>) -> Self {
+        let name = name.into();
         let odd = weights.iter().position(|weight| !weight.is_finite() || *weight < 0.0);
         if let Some(index) = odd {
             let weight = weights[index];
@@ -52,7 +59,7 @@ impl IterationSpace {
         }
         Self {
             inner: Arc::new(Inner {
-                id,
+                id: NEXT.fetch_add(1, Ordering::Relaxed),
                 name,
                 weights: weights.into(),
                 neighbours: OnceLock::new(),
@@ -69,7 +76,7 @@ impl IterationSpace {
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("adjacency").build()?;
     /// // Four zones in a square: each names its east and north neighbour.
-    /// let zones = rt.iteration_space("zones", vec![1.0; 4]).with_neighbours(vec![vec![1, 2], vec![3], vec![3], vec![]]);
+    /// let zones = IterationSpace::new("zones", vec![1.0; 4]).with_neighbours(vec![vec![1, 2], vec![3], vec![3], vec![]]);
     /// assert_eq!(zones.neighbours().map(<[_]>::len), Some(4));
     /// # Ok::<(), BuildError>(())
     /// ```
@@ -98,7 +105,7 @@ impl IterationSpace {
     /// let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("adjacency").build()?;
     /// // Three zones in a row, each with the bytes of its eastern face.
     /// let east = |index, bytes| vec![Neighbour { index, bytes }];
-    /// let zones = rt.iteration_space("zones", vec![1.0; 3]).with_exchange(vec![east(1, 800), east(2, 1200), vec![]]);
+    /// let zones = IterationSpace::new("zones", vec![1.0; 3]).with_exchange(vec![east(1, 800), east(2, 1200), vec![]]);
     /// assert_eq!(zones.neighbours().map(|lists| lists[1][0].bytes), Some(1200));
     /// # Ok::<(), BuildError>(())
     /// ```

@@ -12,8 +12,8 @@
 //! | array ([`Data`]) | any box | a home, perhaps on shared huge pages (`memory/shared_pages.rs`) | `rt.data`, `rt.zeros` |
 //! | borrowed array | any box | the caller's, perhaps with gaps between its rows | `scope.borrow`, `scope.borrow_mut` |
 //! | imported array | any box | another library's (`memory/adopted.rs`): a home, or a valid replica | `rt.from_dlpack` |
-//! | device array | any box | a home that gets memory where it is touched (`memory/reserved.rs`) | `rt.device_only` |
-//! | unified array | any box | unified memory; the replicas have the same addresses (`memory/unified.rs`) | `rt.unified` |
+//! | device array | any box | a home that gets memory where it is touched (`memory/reserved.rs`) | `rt.zeros_in` |
+//! | unified array | any box | unified memory; the replicas have the same addresses (`memory/unified.rs`) | `rt.zeros_in(MemoryKind::Unified, ..)` |
 //! | value ([`Value`]) | all of it | only a home, so its tasks run on CPU units | `rt.value` |
 //! | token ([`Token`]) | all of it | none | `rt.token` |
 //! | result ([`Pending`](crate::Pending)) | all of it | next to its task; written once | `TaskBuilder::returns` |
@@ -31,11 +31,14 @@ mod parameter;
 mod partition;
 mod ranges;
 mod region;
+mod residence;
 mod result;
 pub(crate) mod take;
 mod value;
 
 pub use access::AccessSpec;
+#[doc(hidden)]
+pub use access::Exported;
 pub(crate) use access::Recorded;
 // Types of declared accesses, which type inference finds but no program names. The same holds for all hidden types
 // below.

@@ -70,7 +70,7 @@ pub(crate) fn arrays_are_copied_from_device_to_device(kind: UnitKind) {
     for step in 0..6u64 {
         let to = if step % 2 == 0 { first } else { second };
         rt.fetch(&x.block((1..7, 2..8, 3..9)), to).unwrap();
-        assert!(rt.valid_in(&x.block((1..7, 2..8, 3..9))).contains(&to));
+        assert!(x.block((1..7, 2..8, 3..9)).valid_in().contains(&to));
         let task = rt.task("add", (x.block((1..7, 2..8, 3..9)).inout(),));
         task.gpu(move |k, (y,)| kernels::add(k, y, step))
             .cpu(move |_, (mut y,)| y.mapv_inplace(|y| y * 7 + step))
@@ -101,7 +101,7 @@ pub(crate) fn loop_spread_over_devices_copies_halos_only(kind: UnitKind) {
         kernels::stepped(&before, &mut expected, 0);
     }
     rt.wait().unwrap();
-    let spaces: Vec<_> = [&x.slice(..size), &x.slice(size..)].map(|part| rt.valid_in(part)).into();
+    let spaces: Vec<_> = [&x.slice(..size), &x.slice(size..)].map(|part| part.valid_in()).into();
     assert_eq!(spaces, devices.iter().map(|device| [device.space()]).collect::<Vec<_>>());
     let links = rt.statistics().links;
     let bytes = |from_home: bool| {

@@ -63,9 +63,9 @@ pub(crate) fn reductions_and_accumulations_match_host(kind: UnitKind) {
             kernels::sum(&rt, x.slice(part), &total);
         }
     }
-    assert_eq!(rt.read_scalar(&total).unwrap(), 0.5 + 10.0 * (N * (N - 1) / 2) as f64);
+    assert_eq!(rt.read(&total).unwrap()[0], 0.5 + 10.0 * (N * (N - 1) / 2) as f64);
     for part in thalweg::task::blocks(N, 7) {
         kernels::accumulate(&rt, x.slice(part), &total);
     }
-    assert_eq!(rt.read_scalar(&total).unwrap(), 0.5 + 11.0 * (N * (N - 1) / 2) as f64);
+    assert_eq!(rt.read(&total).unwrap()[0], 0.5 + 11.0 * (N * (N - 1) / 2) as f64);
 }

@@ -72,7 +72,7 @@ fn lists_of_accesses_of_any_length_match_host() {
                 .submit()
                 .unwrap();
             for (part, other) in parts().zip(&others) {
-                assert_eq!(rt.read_scalar(other).unwrap(), before[part].iter().sum::<u64>());
+                assert_eq!(rt.read(other).unwrap()[0], before[part].iter().sum::<u64>());
             }
             let inouts: Vec<_> = parts().map(|part| x.slice(part).inout()).collect();
             rt.task("scatter", &inouts[..])
@@ -100,7 +100,7 @@ fn lists_of_tuples_and_lists_of_lists_match_host() {
             let pairs: Vec<_> = x.iter().zip(&y).map(|(x, y)| (x.input(), y.reduction(Sum))).collect();
             rt.task("pairs", pairs).cpu(|_, pairs| pairs.into_iter().for_each(|(x, y)| y[0] += x[0])).submit().unwrap();
         }
-        let sums: Vec<_> = y.iter().map(|y| rt.read_scalar(y).unwrap()).collect();
+        let sums: Vec<_> = y.iter().map(|y| rt.read(y).unwrap()[0]).collect();
         assert_eq!(sums, (0..10).map(|i| 1 + 3 * i).collect::<Vec<u64>>());
         let triangle: Vec<Vec<_>> =
             (0..4).map(|n| x[n * (n + 1) / 2..][..n].iter().map(|x| x.reduction(Sum)).collect()).collect();
@@ -113,7 +113,7 @@ fn lists_of_tuples_and_lists_of_lists_match_host() {
             })
             .submit()
             .unwrap();
-        let added: Vec<_> = x.iter().enumerate().map(|(i, x)| rt.read_scalar(x).unwrap() - i as u64).collect();
+        let added: Vec<_> = x.iter().enumerate().map(|(i, x)| rt.read(x).unwrap()[0] - i as u64).collect();
         assert_eq!(added, [0, 10, 0, 20, 20, 0, 30, 30, 30, 0]);
     });
 }
@@ -172,7 +172,7 @@ fn tasks_with_lists_are_ordered_by_their_members() {
             expected.iter_mut().for_each(|x| *x = x.wrapping_mul(3).wrapping_add(round));
             expected[39] += expected[0] % 2; // the list is in reverse order
         }
-        let values: Vec<_> = x.iter().map(|x| rt.read_scalar(x).unwrap()).collect();
+        let values: Vec<_> = x.iter().map(|x| rt.read(x).unwrap()[0]).collect();
         assert_eq!(values, expected);
     });
 }
@@ -185,5 +185,5 @@ fn taken_data_object_is_refused_in_a_list() {
     rt.take(taken).unwrap();
     let refused = rt.task("t", x.iter().map(Data::inout).collect::<Vec<_>>()).cpu(|_, _| ()).submit();
     assert!(matches!(refused, Err(SubmitError::Taken { .. })), "{refused:?}");
-    assert_eq!(rt.read_scalar(&x[12]).unwrap(), 0, "a refused task must not access anything");
+    assert_eq!(rt.read(&x[12]).unwrap()[0], 0, "a refused task must not access anything");
 }

@@ -54,8 +54,8 @@ fn task_reading_another_output_of_a_member_does_not_wait_for_the_group() {
     rt.task("first", (x.accumulate(Sum), y.inout())).cpu(move |c, v| _ = add(c, v)).submit().unwrap();
     rt.task("between", (y.input(), z.output())).cpu(|_, (y, z)| z[0] = y[0]).submit().unwrap();
     rt.task("second", (x.accumulate(Sum), z.inout())).cpu(move |c, v| _ = add(c, v)).submit().unwrap();
-    assert_eq!(rt.read_scalar(&x).unwrap(), 2);
-    assert_eq!(rt.read_scalar(&z).unwrap(), 2);
+    assert_eq!(rt.read(&x).unwrap()[0], 2);
+    assert_eq!(rt.read(&z).unwrap()[0], 2);
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn panic_while_combining_fails_the_reader() {
         rt.task("add", (x.accumulate(add.clone()),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
     }
     rt.wait().unwrap();
-    let error = rt.read_scalar(&x).unwrap_err().to_string();
+    let error = rt.read(&x).unwrap_err().to_string();
     assert!(error.contains("add") && error.contains("on purpose"), "{error}");
     assert!(rt.wait().is_err());
     rt.task("anew", (x.output(),)).cpu(|_, (x,)| x[0] = 5).submit().unwrap();
-    assert_eq!(rt.read_scalar(&x).unwrap(), 5);
+    assert_eq!(rt.read(&x).unwrap()[0], 5);
 }
 
 /// When dropped, submits a task that reads the data object, so the data object must not be locked at that time.
@@ -152,9 +152,9 @@ fn operations_are_called_and_dropped_without_locks() {
             true => rt.task("over", (x.output(),)).cpu(|_, (x,)| x[0] = 3).submit().map(|_| 3),
             false => rt.task("after", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().map(|_| 11),
         };
-        assert_eq!(rt.read_scalar(&x).unwrap(), expected.unwrap());
+        assert_eq!(rt.read(&x).unwrap()[0], expected.unwrap());
         rt.wait().unwrap();
-        assert_eq!(rt.read_scalar(&other).unwrap() > 0, !overwrite);
+        assert_eq!(rt.read(&other).unwrap()[0] > 0, !overwrite);
     }
 }
 

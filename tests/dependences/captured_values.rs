@@ -54,7 +54,7 @@ fn captures_are_dropped_before_a_wait_returns() {
                 .submit()
                 .unwrap();
         }
-        assert!(rt.read_scalar(&x).unwrap() > 0.0);
+        assert!(rt.read(&x).unwrap()[0] > 0.0);
         assert_eq!(Arc::strong_count(&held), 1, "the operation must be dropped without an overwrite");
         let operation = sum_with(held.clone());
         rt.task("reduce", (x.reduction(operation),)).cpu(|_, (x,)| x[0] = 1.0).submit().unwrap();
@@ -88,7 +88,7 @@ fn capture_may_submit_when_dropped() {
             rt.wait().unwrap();
             rt.wait().unwrap(); // for tasks submitted by the last destructors
             assert_eq!(ran.load(Ordering::Relaxed), ROUNDS);
-            assert_eq!(rt.read_scalar(&x).unwrap(), 2.0);
+            assert_eq!(rt.read(&x).unwrap()[0], 2.0);
         });
     }
 }
@@ -102,7 +102,7 @@ fn capture_may_hold_the_last_handle() {
             rt.task("fill", (inner.inout(),)).cpu(|_, (inner,)| inner.fill(2.0)).submit().unwrap();
             rt.task("reduce", (x.reduction(sum_with(inner)),)).cpu(|_, (x,)| x[0] = 1.0).submit().unwrap();
         }
-        assert_eq!(rt.read_scalar(&x).unwrap(), 50.0);
+        assert_eq!(rt.read(&x).unwrap()[0], 50.0);
         rt.task("write", (x.output(),)).cpu(|_, (x,)| x[0] = 0.0).submit().unwrap();
         rt.wait().unwrap();
     });
@@ -129,7 +129,7 @@ fn error_may_submit_when_dropped() {
                 rt.task("fails", (x.inout(),)).cpu(move |_, (_,)| error()).submit().unwrap();
                 assert_eq!(failed(rt.wait()), ["fails"]);
                 assert_eq!(dropped.load(Ordering::Relaxed), round, "dropped although the value can still be requested");
-                assert_eq!(poison(rt.read_scalar(&x)).1, "failed: it failed");
+                assert_eq!(poison(rt.read(&x)).1, "failed: it failed");
                 // The write replaces the failed task in the history, so the task is dropped here, while the history is
                 // locked.
                 rt.task("mends", (x.output(),)).cpu(|_, (x,)| x[0] = 1).submit().unwrap();
@@ -142,7 +142,7 @@ fn error_may_submit_when_dropped() {
                 );
             }
             rt.wait().unwrap();
-            assert_eq!(rt.read_scalar(&y).unwrap(), ROUNDS as u64);
+            assert_eq!(rt.read(&y).unwrap()[0], ROUNDS as u64);
         });
     }
 }
@@ -183,7 +183,7 @@ fn destructor_of_an_error_may_panic() {
             rt.task("mends", (x.output(),)).cpu(|_, (x,)| x[0] = 1).submit().unwrap();
             rt.wait().unwrap();
         }
-        assert_eq!(rt.read_scalar(&x).unwrap(), 1);
+        assert_eq!(rt.read(&x).unwrap()[0], 1);
         rt.task("fails", (x.output(),)).cpu(|_, (_,)| Err::<(), _>("again")).submit().unwrap();
         drop((rt, x));
     });
@@ -201,7 +201,7 @@ fn destructor_of_an_operation_may_panic() {
             rt.task("reduce", (x.reduction(operation),)).cpu(|_, (x,)| x[0] = 1.0).submit().unwrap();
         }
         drop(open);
-        assert_eq!(rt.read_scalar(&x).unwrap(), 5.0);
+        assert_eq!(rt.read(&x).unwrap()[0], 5.0);
         rt.wait().unwrap();
     });
 }
@@ -289,7 +289,7 @@ fn captures_may_have_any_alignment() {
             };
             rt.task("empty", (x.inout(),)).cpu(body).submit().unwrap();
         }
-        assert_eq!(rt.read_scalar(&x).unwrap(), 190 + 20 + 20);
+        assert_eq!(rt.read(&x).unwrap()[0], 190 + 20 + 20);
         rt.wait().unwrap();
         assert_eq!(Arc::strong_count(&held), 1);
     });
@@ -306,7 +306,7 @@ fn captures_may_be_large() {
             x[0] = captured.iter().map(|byte| u64::from(*byte)).sum();
         };
         rt.task("large", (x.output(),)).cpu(body).submit().unwrap();
-        assert_eq!(rt.read_scalar(&x).unwrap(), LARGE as u64);
+        assert_eq!(rt.read(&x).unwrap()[0], LARGE as u64);
     };
     std::thread::Builder::new().stack_size(40 * LARGE).spawn(test).unwrap().join().unwrap();
 }

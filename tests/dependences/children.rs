@@ -104,7 +104,7 @@ fn data_created_in_a_body_is_usable_by_its_children() {
                 })
                 .submit()
                 .unwrap();
-            assert_eq!(rt.read_scalar(&total).unwrap(), 100);
+            assert_eq!(rt.read(&total).unwrap()[0], 100);
             rt.wait().unwrap();
         });
     }
@@ -183,7 +183,7 @@ fn ten_thousand_nested_waits_end_on_one_unit() {
             let inner = n.clone();
             rt.task("level", n.weak_inout()).host(move |at, ()| descend(at, 9_999, &inner)).submit().unwrap();
             rt.wait().unwrap();
-            assert_eq!(rt.read_scalar(&n).unwrap(), 10_000);
+            assert_eq!(rt.read(&n).unwrap()[0], 10_000);
         });
     }
 }

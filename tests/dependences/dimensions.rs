@@ -48,7 +48,7 @@ fn sum<D: Shape>(rt: &Runtime, data: &Data<f64, D>) -> f64 {
         })
         .submit()
         .unwrap();
-    rt.read_scalar(&result).unwrap()
+    rt.read(&result).unwrap()[0]
 }
 
 fn all_of_it<D: Shape>(rt: &Runtime, shape: D) {

@@ -176,7 +176,7 @@ proptest! {
 fn iteration_runs_exactly_once_on_every_machine() {
     for_each_mix(|rt| {
         let x: Data<u64, Ix2> = rt.zeros([37, 23]);
-        let space = rt.iteration_space("tiles", vec![1.0; 20]);
+        let space = IterationSpace::new("tiles", vec![1.0; 20]);
         for _ in 0..3 {
             space.begin();
             let tasks = rt
@@ -279,7 +279,7 @@ fn refused_loop_submits_nothing() {
     assert!(matches!(overlap, Err(SubmitError::OverlappingAccesses { .. })), "{overlap:?}");
     let elsewhere = rt.for_each("loop", foreign.blocks(10).input()).cpu(|_, _| panic!("the loop was refused")).submit();
     assert!(matches!(elsewhere, Err(SubmitError::ForeignData { .. })), "{elsewhere:?}");
-    let space = rt.iteration_space("space", vec![1.0; 9]);
+    let space = IterationSpace::new("space", vec![1.0; 9]);
     let index =
         rt.for_each("loop", x.blocks(10).input()).cpu(|_, _| panic!("the loop was refused")).at(&space).submit();
     assert!(matches!(index, Err(SubmitError::Index { index: 9, len: 9, .. })), "{index:?}");

@@ -112,7 +112,7 @@ fn handle_may_be_dropped_while_tasks_use_the_data() {
             let body = |_: &thalweg::Context, (x, s): (&[u64], &mut [u64])| s[0] += x.iter().sum::<u64>();
             rt.task("sum", (x.input(), sum.reduction(Sum))).cpu(body).submit().unwrap();
         }
-        assert_eq!(rt.read_scalar(&sum).unwrap(), 1_275_000);
+        assert_eq!(rt.read(&sum).unwrap()[0], 1_275_000);
         rt.wait().unwrap();
     });
 }
@@ -143,7 +143,7 @@ fn data_without_elements_is_accepted_in_every_mode() {
         rt.wait().unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 10);
         assert!(rt.read(&none.all()).unwrap().is_empty());
-        assert!(matches!(rt.read_scalar(&none), Err(RunError::Refused(SubmitError::OutOfBounds { .. }))));
+        assert!(matches!(rt.read(none.slice(0)), Err(RunError::Refused(SubmitError::OutOfBounds { .. }))));
         for space in rt.machine().spaces() {
             rt.fetch(&none.all(), space).unwrap();
             rt.fetch(&flat.all(), space).unwrap();
@@ -199,7 +199,7 @@ fn chain_of_a_million_tasks_ends() {
         for _ in 0..MILLION {
             rt.task("next", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
         }
-        assert_eq!(rt.read_scalar(&x).unwrap(), MILLION);
+        assert_eq!(rt.read(&x).unwrap()[0], MILLION);
         assert_eq!(rt.statistics().tasks.iter().map(|(_, n)| n).sum::<u64>(), MILLION);
     });
 }
@@ -219,7 +219,7 @@ fn million_readers_of_a_blocked_task_end() {
         assert_eq!(count.load(Ordering::Relaxed), 0);
         drop(open);
         rt.task("last", (x.inout(),)).cpu(|_, (x,)| x[0] = 1).submit().unwrap();
-        assert_eq!(rt.read_scalar(&x).unwrap(), 1);
+        assert_eq!(rt.read(&x).unwrap()[0], 1);
         assert_eq!(count.load(Ordering::Relaxed), MILLION as usize, "the writer ran before some readers");
     });
 }
@@ -247,7 +247,7 @@ fn one_thread_hosts_several_runtimes() {
             y[0] = inner.take(z).unwrap()[0] * 2;
         };
         a.task("outer", (y.inout(),)).cpu(body).submit().unwrap();
-        assert_eq!(a.read_scalar(&y).unwrap(), 42);
+        assert_eq!(a.read(&y).unwrap()[0], 42);
         drop((c, a, b));
     });
 }

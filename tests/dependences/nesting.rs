@@ -298,7 +298,7 @@ fn reduction_operation_counts_as_its_tasks_body() {
         let [held, free] = heard.recv().unwrap();
         is_refused(&held, "adds");
         free.unwrap();
-        assert_eq!(rt.read_scalar(&x).unwrap(), 7);
+        assert_eq!(rt.read(&x).unwrap()[0], 7);
     });
 }
 

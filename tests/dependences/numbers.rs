@@ -21,7 +21,7 @@ macro_rules! integers {
             let wrapped = rt.scalar(<$t>::MAX);
             rt.task("wraps", (wrapped.reduction(Sum),)).cpu(|_, (x,)| x[0] += 3).submit().unwrap();
             rt.wait().unwrap();
-            let value = |x| rt.read_scalar(x).unwrap();
+            let value = |x: &Data<$t>| rt.read(x).unwrap()[0];
             assert_eq!((value(&sum), value(&least), value(&most)), (46, 45, 54));
             assert_eq!(value(&wrapped), <$t>::MIN + 2);
         }
@@ -49,5 +49,5 @@ fn complex_numbers_are_reduced_by_sum() {
             .unwrap();
     }
     assert_eq!(rt.read(&x).unwrap(), [(0.0, 1.0), (28.0, -7.0), (28.0, -7.0)].map(|(re, im)| Complex { re, im }));
-    assert_eq!(rt.read_scalar(&pair).unwrap()[1], Complex { re: 8.0, im: 0.0 });
+    assert_eq!(rt.read(&pair).unwrap()[0][1], Complex { re: 8.0, im: 0.0 });
 }

@@ -94,7 +94,7 @@ fn contributions_are_combined_in_order_of_submission() {
             for letter in *b"thalweg" {
                 add(&rt, &x, Join, letter.into());
             }
-            assert_eq!(rt.read_scalar(&x).unwrap().to_be_bytes(), *b"\0thalweg");
+            assert_eq!(rt.read(&x).unwrap()[0].to_be_bytes(), *b"\0thalweg");
         });
     }
 }
@@ -113,7 +113,7 @@ fn tasks_with_the_same_operation_run_concurrently() {
             };
             rt.task("xor", (x.reduction(Xor),)).cpu(move |_, (x,)| body(x)).submit().unwrap();
         }
-        assert_eq!(rt.read_scalar(&x).unwrap(), 3);
+        assert_eq!(rt.read(&x).unwrap()[0], 3);
     });
 }
 
@@ -140,7 +140,7 @@ fn different_operations_run_in_order_of_submission() {
             let first = (5 + 4) % 7;
             let second = ((first + 9) % 10 + 3) % 10;
             let third = second ^ 0b1000;
-            assert_eq!(rt.read_scalar(&x).unwrap(), (third + 6) % 7);
+            assert_eq!(rt.read(&x).unwrap()[0], (third + 6) % 7);
         });
     }
 }
@@ -159,9 +159,9 @@ fn custom_operations_work_with_every_adapter_and_mode() {
                     .unwrap();
                 rt.task("shared", (z.accumulate(Xor),)).cpu(move |_, (z,)| z[0] ^= 1 << value).submit().unwrap();
             }
-            assert_eq!(rt.read_scalar(&x).unwrap(), 37);
+            assert_eq!(rt.read(&x).unwrap()[0], 37);
             assert_eq!(rt.read(&y).unwrap(), [[8, 16]; 3]);
-            assert_eq!(rt.read_scalar(&z).unwrap(), 0b1_1111_1110);
+            assert_eq!(rt.read(&z).unwrap()[0], 0b1_1111_1110);
         });
     }
 }
@@ -185,7 +185,7 @@ fn two_types_with_the_same_id_share_a_group_without_mixing_replicas() {
                     false => rt.task("ours", (y.accumulate(Sum),)).cpu(move |_, (y,)| shared(y)).submit().unwrap(),
                 };
             }
-            assert_eq!((rt.read_scalar(&x).unwrap(), rt.read_scalar(&y).unwrap()), (4950, 100));
+            assert_eq!((rt.read(&x).unwrap()[0], rt.read(&y).unwrap()[0]), (4950, 100));
         });
     }
 }

@@ -59,7 +59,7 @@ fn every_mode_accepts_blocks_of_indices_and_ranges() {
             [33, 34, 35, 33, 34, 2]
         ];
         assert_eq!(rt.read(&x).unwrap(), expected);
-        assert_eq!(rt.read_scalar(&sum).unwrap(), expected.sum());
+        assert_eq!(rt.read(&sum).unwrap()[0], expected.sum());
     });
 }
 
@@ -118,9 +118,9 @@ fn requests_accept_data_objects_and_regions() {
     assert_eq!(rt.read(&borrowed).unwrap().sum(), 75);
     let device = SpaceId(1);
     rt.fetch(&x, device).unwrap();
-    assert_eq!(rt.valid_in(&x), [SpaceId::HOST, device]);
+    assert_eq!(x.all().valid_in(), [SpaceId::HOST, device]);
     rt.prefetch(&x, device).unwrap();
-    rt.wait_on(&x).unwrap();
+    rt.fetch(&x, SpaceId::HOST).unwrap();
     rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
     assert!(rt.wait().is_err());
     assert!(rt.read(&x).is_err());

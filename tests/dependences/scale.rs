@@ -37,7 +37,7 @@ fn take_and_release_wait_for_tasks_with_empty_regions() {
                 assert_eq!(rt.take(vector).unwrap(), [1; 8]);
             }
             rt.wait().unwrap();
-            assert_eq!((ran.load(Ordering::SeqCst), rt.read_scalar(&held).unwrap()), (40, 40));
+            assert_eq!((ran.load(Ordering::SeqCst), rt.read(&held).unwrap()[0]), (40, 40));
         });
     }
 }
@@ -163,7 +163,7 @@ fn failure_in_a_large_group_reaches_its_readers() {
         rt.task("overwriter", (x.output(),)).cpu(|_, (x,)| x[0] = 3).submit().unwrap();
         drop(open);
         assert_eq!(failed(rt.wait()), ["member 20"]);
-        assert_eq!(rt.read_scalar(&x).unwrap(), 3);
+        assert_eq!(rt.read(&x).unwrap()[0], 3);
         for i in 0..50 {
             assert_eq!(poison(rt.read(&y.slice(i..i + 1))).0, "member 20");
         }

@@ -77,7 +77,7 @@ fn window_gives_way_when_all_tasks_wait_for_a_later_submission() {
                     (0..200).for_each(|_| _ = rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap());
                     drop(open);
                 }
-                assert_eq!(rt.read_scalar(&x).unwrap(), 200);
+                assert_eq!(rt.read(&x).unwrap()[0], 200);
             });
         }
     }

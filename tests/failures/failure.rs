@@ -116,7 +116,7 @@ fn poison_follows_values_until_an_overwrite() {
         assert_eq!((failures.len(), failures[0].name(), failures[0].skipped()), (1, "culprit", 6));
         assert_eq!(ran.load(Ordering::Relaxed), 1, "only the reader after the overwrite runs");
         rt.wait().expect("a second wait has nothing to report");
-        assert_eq!(poison(rt.wait_on(&y.all())).0, "culprit");
+        assert_eq!(poison(rt.fetch(&y.all(), SpaceId::HOST)).0, "culprit");
         assert_eq!(poison(rt.take(y.clone())).0, "culprit");
         fill(rt, y.all(), 6.0);
         assert_eq!(rt.take(y).unwrap(), [6.0; N]);
@@ -273,8 +273,8 @@ fn panicking_reduction_operation_fails_the_contribution_alone() {
             rt.task("beside", (y.reduction(picky.clone()),)).cpu(|_, (y,)| y[0] = 1).submit().unwrap();
         }
         assert_eq!(failed(rt.wait()), ["contribute"]);
-        assert_eq!(poison(rt.read_scalar(&x)).1, "panicked: thirteen");
-        assert_eq!(rt.read_scalar(&y).unwrap(), 6);
+        assert_eq!(poison(rt.read(&x)).1, "panicked: thirteen");
+        assert_eq!(rt.read(&y).unwrap()[0], 6);
     });
 }
 
@@ -301,7 +301,7 @@ fn failing_member_does_not_stop_its_group() {
         let mut causes = failed(rt.wait());
         causes.sort();
         assert_eq!((causes, ran.load(Ordering::Relaxed)), (vec!["reduce".to_owned(), "turn".to_owned()], 40));
-        assert_eq!(poison(rt.read_scalar(&sum)).0, "reduce");
+        assert_eq!(poison(rt.read(&sum)).0, "reduce");
         assert_eq!(poison(rt.read(&turns.slice(1..))).0, "turn", "the failed member should have written it");
         assert_eq!(rt.read(&turns.slice(..1)).unwrap(), [10], "only tasks that succeeded wrote here");
     });

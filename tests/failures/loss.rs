@@ -29,7 +29,7 @@ fn other_units_take_over_from_a_lost_device() {
                     if scheduler.contains("pcf") { format!("{scheduler}:pcf=2") } else { (*scheduler).to_string() };
                 let rt = machine("1:CPU:1,2:EMU:1", &name, tasks);
                 let data: Vec<_> = (0..ARRAYS as u64).map(|n| rt.data(vec![n; 10])).collect();
-                let zones = rt.iteration_space("zones", vec![1.0; ARRAYS]);
+                let zones = IterationSpace::new("zones", vec![1.0; ARRAYS]);
                 for _ in 0..10 {
                     zones.begin();
                     for (index, x) in data.iter().enumerate() {
@@ -106,7 +106,7 @@ fn data_only_read_on_a_lost_device_stays_valid_on_the_host() {
             let _ = rt.task("copy", (x.input(), out.output())).emulated(|_, (x, out)| out.copy_from_slice(x)).submit();
             let _ = rt.wait();
         }
-        assert_eq!(rt.valid_in(&x.all()), [SpaceId::HOST]);
+        assert_eq!(x.all().valid_in(), [SpaceId::HOST]);
         assert_eq!(rt.take(x).unwrap(), (0..10).collect::<Vec<u64>>());
     });
 }

@@ -67,7 +67,7 @@ fn region_out_of_bounds_is_refused_with_its_bounds() {
         assert_eq!(refusal(rt, (x.input(), c.block((0..2, 0..4, 0..4)).input())), three);
         // Requests return the same text in every address space.
         assert_eq!(words(&refused(rt.read(&x.slice(5..11)))), of(one, "read"));
-        assert_eq!(words(&refused(rt.wait_on(&a.block((1..3, 2..7))))), of(two, "wait_on"));
+        assert_eq!(words(&refused(rt.fetch(&a.block((1..3, 2..7)), SpaceId::HOST))), of(two, "fetch"));
         for space in rt.machine().spaces() {
             assert_eq!(words(&refused(rt.fetch(&x.slice(5..11), space))), of(one, "fetch"));
             assert_eq!(
@@ -116,7 +116,7 @@ fn data_of_another_runtime_is_refused() {
         let of = |request: &str| said.replace("`t`", &format!("`{request}`"));
         assert_eq!(refusal(&other, (x.input(),)), said);
         assert_eq!(words(&refused(other.read(&x.all()))), of("read"));
-        assert_eq!(words(&refused(other.wait_on(&x.all()))), of("wait_on"));
+        assert_eq!(words(&refused(other.fetch(&x.all(), SpaceId::HOST))), of("fetch"));
         assert_eq!(
             refused(other.take(x.clone())),
             SubmitError::ForeignData { task: "take".into(), data: "data `x`".to_owned() }
@@ -200,7 +200,7 @@ fn concurrent_access_to_a_region_with_gaps_is_refused() {
 #[test]
 fn index_outside_its_iteration_space_is_refused() {
     on_each(|rt, x| {
-        let zones = rt.iteration_space("zones", vec![1.0; 3]);
+        let zones = IterationSpace::new("zones", vec![1.0; 3]);
         let error = rt.task("t", (x.input(),)).at(&zones, 3).cpu(|_, _| ()).submit().unwrap_err();
         assert_eq!(
             words(&error),
@@ -350,7 +350,6 @@ fn refusal_names_the_refused_call() {
             is_named(refused(rt.read(&odd)), line + 10);
             is_named(refused(rt.fetch(&odd, SpaceId::HOST)), line + 11);
             is_named(rt.prefetch(&odd, SpaceId::HOST).unwrap_err(), line + 12);
-            is_named(rt.home_bytes(&gone).unwrap_err(), line + 13);
             let line = line!() + 1;
             let refused = rt.take(twice).map(drop).map_err(|error| RunError::from(error).to_string()).unwrap_err();
             assert!(refused.contains(&format!(" at {}:{line}:", file!())), "{refused}");

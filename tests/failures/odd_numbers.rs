@@ -16,7 +16,7 @@ fn run(builder: Builder) -> Option<String> {
         Ok(rt) => rt,
         Err(error) => return Some(error.to_string()),
     };
-    let space = rt.iteration_space("zones", vec![1.0; 4]);
+    let space = IterationSpace::new("zones", vec![1.0; 4]);
     let data: Vec<_> = (0..4).map(|_| rt.data(vec![1.0; 8])).collect();
     for _ in 0..2 {
         space.begin();
@@ -100,7 +100,7 @@ fn invalid_costs_are_refused_at_submission_and_extreme_weights_work() {
                     if must {
                         continue; // such a weight panics, which `panics.rs` tests
                     }
-                    let space = rt.iteration_space("odd", vec![number, 1.0, number]);
+                    let space = IterationSpace::new("odd", vec![number, 1.0, number]);
                     for _ in 0..4 {
                         space.begin();
                         for index in 0..3 {

@@ -140,7 +140,7 @@ fn chain_of_outcomes_continues_after_every_failure() {
                 .unwrap();
         }
         assert_eq!(failed(rt.wait()).len(), 3);
-        assert_eq!(rt.read_scalar(&chain[19]).unwrap(), 100, "stage 17 fails, stage 18 begins again");
+        assert_eq!(rt.read(&chain[19]).unwrap()[0], 100, "stage 17 fails, stage 18 begins again");
     });
 }
 

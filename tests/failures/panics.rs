@@ -21,7 +21,7 @@ fn calls() -> Vec<(&'static str, Box<dyn Fn()>)> {
     let rt = || Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let machine = || Machine::plan(&"1:CPU:1".parse().unwrap(), None, &Topology::with_cores(1)).unwrap();
     const TOO_MANY: usize = usize::MAX / 2;
-    let weights = |odd: f64| move || made(rt().iteration_space("z", vec![1.0, odd]));
+    let weights = |odd: f64| move || made(IterationSpace::new("z", vec![1.0, odd]));
     vec![
         ("task::blocks", Box::new(|| made(thalweg::task::blocks(4, 0)))),
         ("Data::blocks", Box::new(move || made(rt().zeros::<f64, _>(4).blocks(0)))),
@@ -35,21 +35,21 @@ fn calls() -> Vec<(&'static str, Box<dyn Fn()>)> {
         ("Region::halo", Box::new(move || made(rt().zeros::<f64, _>(4).slice(..).halo(Face::high(1), 1)))),
         ("Runtime::zeros", Box::new(move || made(rt().zeros::<f64, _>([TOO_MANY, 4])))),
         ("Runtime::zeros_together", Box::new(move || made(rt().zeros_together::<f64, _>([[TOO_MANY, 4]])))),
-        ("Runtime::device_only", Box::new(move || made(rt().device_only::<f64, _>([TOO_MANY, 4])))),
-        ("Runtime::unified", Box::new(move || made(rt().unified::<f64, _>([TOO_MANY, 4])))),
+        ("Runtime::zeros_in", Box::new(move || made(rt().zeros_in::<f64, _>(MemoryKind::DeviceOnly, [TOO_MANY, 4])))),
+        ("Runtime::zeros_in", Box::new(move || made(rt().zeros_in::<f64, _>(MemoryKind::Unified, [TOO_MANY, 4])))),
         ("Runtime::data_with", Box::new(move || made(rt().data_with([TOO_MANY, 4], |_| 0.0)))),
-        ("Runtime::iteration_space", Box::new(weights(-1.0))),
-        ("Runtime::iteration_space", Box::new(weights(f64::NAN))),
+        ("IterationSpace::new", Box::new(weights(-1.0))),
+        ("IterationSpace::new", Box::new(weights(f64::NAN))),
         (
             "with_neighbours",
             Box::new(move || {
-                let _ = rt().iteration_space("z", vec![1.0]).with_neighbours(vec![vec![1]]);
+                let _ = IterationSpace::new("z", vec![1.0]).with_neighbours(vec![vec![1]]);
             }),
         ),
         (
             "with_exchange",
             Box::new(move || {
-                let _ = rt().iteration_space("z", vec![1.0]).with_exchange(vec![]);
+                let _ = IterationSpace::new("z", vec![1.0]).with_exchange(vec![]);
             }),
         ),
         ("Machine::unit", Box::new(move || made(machine().unit(UnitId(1)).clone()))),

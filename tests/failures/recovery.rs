@@ -253,7 +253,7 @@ fn after_access_copies_nothing() {
         let (x, y) = (rt.data(vec![1u64; 100]), rt.data(vec![1u64; 8]));
         rt.task("later", (x.after(), y.output())).emulated(|_, ((), y)| y.fill(2)).submit().unwrap();
         rt.wait().unwrap();
-        assert_eq!(rt.valid_in(&x.all()), [SpaceId::HOST]);
+        assert_eq!(x.all().valid_in(), [SpaceId::HOST]);
         assert_eq!(rt.take(y).unwrap(), [2; 8]);
         assert!(rt.statistics().links.iter().all(|link| link.bytes == 64));
     });

@@ -65,9 +65,9 @@ type Reads = fn(&Runtime, Data<u8>) -> Option<RunError>;
 
 const READS: [Reads; 5] = [
     |rt, x| rt.read(&x).err(),
-    |rt, x| rt.wait_on(&x).err(),
     |rt, x| rt.fetch(&x, SpaceId::HOST).err(),
-    |rt, x| rt.to_dlpack(&x, SpaceId::HOST).err(),
+    |rt, x| rt.fetch(&x, SpaceId::HOST).err(),
+    |rt, x| rt.to_dlpack(x.input(), SpaceId::HOST).err(),
     |rt, x| rt.take(x).err().map(RunError::from),
 ];
 

@@ -129,15 +129,15 @@ fn refuses_everything(rt: Runtime) {
         refused(rt.for_each("t", (x.blocks(2).inout(),)).cpu(|_, _| ()).submit());
         refused(rt.wait());
         refused(rt.wait_timeout(std::time::Duration::MAX));
-        refused(rt.wait_on(&x));
+        refused(rt.fetch(&x, SpaceId::HOST));
         refused(pending.wait());
         refused(group.wait());
         refused(rt.read(&x));
-        refused(rt.read_scalar(&y));
+        refused(rt.read(&y));
         refused(rt.read_value(&value, Clone::clone));
         refused(rt.prefetch(&x, SpaceId::HOST));
         refused(rt.fetch(&x, SpaceId::HOST));
-        refused(rt.to_dlpack(&x, SpaceId::HOST).map(drop));
+        refused(rt.to_dlpack(x.input(), SpaceId::HOST).map(drop));
         refused(rt.scope(|_| ()));
         refused(rt.record(|r| r.task("t", (x.inout(),)).cpu(|_, _| ()).submit()));
         refused(recording.replay());
@@ -153,7 +153,7 @@ fn refuses_everything(rt: Runtime) {
         refused(rt.task("t", (new.0.inout(), new.1.inout())).cpu(|_, _| ()).submit());
         drop(new);
         assert_eq!(rt.statistics().tasks.len(), rt.machine().num_units());
-        drop((rt.graph(), rt.statistics().conflicts, rt.valid_in(&x), rt.now()));
+        drop((rt.graph(), rt.statistics().conflicts, x.all().valid_in(), rt.now()));
         assert!(format!("{rt:?}").contains("units"));
         drop((x, recording));
     });
@@ -188,7 +188,7 @@ fn child_builds_and_forks() {
             assert_eq!(inner.take(y).unwrap(), [5]);
             refused(rt.read(&x));
         });
-        assert_eq!(rt.read_scalar(&x).unwrap(), 1);
+        assert_eq!(rt.read(&x).unwrap()[0], 1);
     }
     sums();
 }
@@ -304,7 +304,7 @@ fn fork_on_foreign_thread() {
             side.expect_success();
         });
         forks.join().unwrap();
-        assert_eq!(rt.read_scalar(&x).unwrap(), 1);
+        assert_eq!(rt.read(&x).unwrap()[0], 1);
     }
 }
 
@@ -373,7 +373,7 @@ fn replays_and_tensors() {
     for _ in 0..10 {
         step.replay().unwrap();
     }
-    let tensor = rt.to_dlpack(&y, SpaceId::HOST).unwrap();
+    let tensor = rt.to_dlpack(y.input(), SpaceId::HOST).unwrap();
     rt.task("later", (y.output(),)).cpu(|_, (y,)| y.fill(2.0)).submit().unwrap();
     step.replay().unwrap();
     let side = fork();

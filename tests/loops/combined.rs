@@ -112,10 +112,10 @@ fn reductions_give_the_same_bits_on_every_machine() {
             let (dx, dy, sum, maximum) = (rt.data(x.clone()), rt.data(y.clone()), rt.scalar(0.5), rt.scalar(1.0));
             dot::task(&rt, &dx, &dy, &sum).submit().unwrap();
             largest::task(&rt, &dx, &maximum).submit().unwrap();
-            let sum = rt.read_scalar(&sum).unwrap();
+            let sum = rt.read(&sum).unwrap()[0];
             assert!((sum - plain).abs() <= 1e-12 * (1.0 + n as f64 * 25.0), "{sum} {plain}");
             found.push(sum.to_bits());
-            assert_eq!(rt.read_scalar(&maximum).unwrap(), most);
+            assert_eq!(rt.read(&maximum).unwrap()[0], most);
         }
         assert!(found.iter().all(|sum| *sum == found[0]), "{n} {found:?}");
     }
@@ -141,6 +141,6 @@ fn names_used_by_generated_code_do_not_clash() {
         let (dx, dy, ds) = (rt.data(x.clone()), rt.zeros(40), rt.scalar(0.0));
         names::task(&rt, &dx, &dy, 40, 3.0, &ds).submit().unwrap();
         assert_eq!(rt.take(dy).unwrap(), plain);
-        assert!((rt.read_scalar(&ds).unwrap() - sum).abs() < 1e-9);
+        assert!((rt.read(&ds).unwrap()[0] - sum).abs() < 1e-9);
     }
 }

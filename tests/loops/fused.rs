@@ -86,6 +86,6 @@ fn fused_loops_over_rows_of_a_team_match_plain_loops() {
         rows::task(&rt, &dx, &dy, &dz, &ds).submit().unwrap();
         assert_eq!(rt.take(dy).unwrap(), plain_y);
         assert_eq!(rt.take(dz).unwrap(), plain_z, "{}", rt.machine().configuration());
-        assert_eq!(rt.read_scalar(&ds).unwrap(), sum);
+        assert_eq!(rt.read(&ds).unwrap()[0], sum);
     }
 }

@@ -142,7 +142,7 @@ fn running_sums_of_floats_have_the_same_bits_on_every_machine() {
             let (dx, y, z, last) = (rt.data(x.clone()), rt.zeros(n), rt.zeros(n), rt.scalar(2.0));
             inclusive::task(&rt, &dx, &y).submit().unwrap();
             products::task(&rt, &dx, &z, &last).submit().unwrap();
-            let (y, z, last) = (rt.take(y).unwrap(), rt.take(z).unwrap(), rt.read_scalar(&last).unwrap());
+            let (y, z, last) = (rt.take(y).unwrap(), rt.take(z).unwrap(), rt.read(&last).unwrap()[0]);
             assert!(is_near(&y, &plain), "{n} {}", rt.machine().configuration());
             let is_close = |(a, b): (&f64, &f64)| a == b || (a / b - 1.0).abs() < 1e-9;
             assert!(z.iter().zip(&factors).all(is_close), "{n} {}", rt.machine().configuration());
@@ -180,13 +180,13 @@ fn exact_running_operations_match_plain_loop() {
             assert_eq!((rt.take(a).unwrap(), rt.take(b).unwrap()), (first.clone(), last.clone()), "{what}");
             let (dx, all) = (rt.data(signed.clone()), rt.scalar(-4));
             in_place::task(&rt, &dx, &all).submit().unwrap();
-            assert_eq!((rt.take(dx).unwrap(), rt.read_scalar(&all).unwrap()), (placed.clone(), sum), "{what}");
+            assert_eq!((rt.take(dx).unwrap(), rt.read(&all).unwrap()[0]), (placed.clone(), sum), "{what}");
             let (dx, a, b) = (rt.data(floats.clone()), rt.zeros(n + 2), rt.zeros(n + 2));
             peaks::task(&rt, &dx, &a, &b, -1e3).submit().unwrap();
             assert_eq!((rt.take(a).unwrap(), rt.take(b).unwrap()), (most.clone(), steps.clone()), "{what}");
             let (dx, a, all) = (rt.data(x.clone()), rt.zeros(n), rt.scalar(0u32));
             compact::task(&rt, &dx, &a, &all).submit().unwrap();
-            assert_eq!((rt.take(a).unwrap(), rt.read_scalar(&all).unwrap()), (kept.clone(), count), "{what}");
+            assert_eq!((rt.take(a).unwrap(), rt.read(&all).unwrap()[0]), (kept.clone(), count), "{what}");
         }
     }
 }

@@ -130,10 +130,10 @@ fn reductions_of_split_loops_are_the_same_on_every_machine() {
         for rt in units() {
             let (dx, ds, dm, dp) = (rt.data(x.clone()), rt.scalar(0.25), rt.scalar(-100.0), rt.scalar(3.0));
             sums::split(&rt, &dx, -20, n - 21, &ds, &dm, &dp).unwrap();
-            let total = rt.read_scalar(&ds).unwrap();
+            let total = rt.read(&ds).unwrap()[0];
             assert!((total - sum).abs() < 1e-9 * n as f64, "{total} {sum} {}", rt.machine().configuration());
-            assert_eq!(rt.read_scalar(&dm).unwrap(), most);
-            assert_eq!(rt.read_scalar(&dp).unwrap(), product);
+            assert_eq!(rt.read(&dm).unwrap()[0], most);
+            assert_eq!(rt.read(&dp).unwrap()[0], product);
             found.push(total.to_bits());
         }
         assert!(found.iter().all(|sum| *sum == found[0]), "{n} {found:?}");

@@ -191,14 +191,14 @@ fn reductions_within_and_across_teams_match_plain_loop() {
             let (dm, dx, dy, dn, dl) =
                 (rt.data(m.clone()), rt.data(x.clone()), rt.zeros(rows), rt.scalar(0.25), rt.scalar(9.0));
             product::task(&rt, &dm, &dx, &dy, &dn, &dl).submit().unwrap();
-            let (y, sum) = (rt.take(dy).unwrap(), rt.read_scalar(&dn).unwrap());
+            let (y, sum) = (rt.take(dy).unwrap(), rt.read(&dn).unwrap()[0]);
             assert!(
                 y.iter().zip(&plain).all(|(y, plain)| (y - plain).abs() < 1e-9),
                 "{rows} {}",
                 rt.machine().configuration()
             );
             assert!((sum - norm).abs() < 1e-8);
-            assert_eq!(rt.read_scalar(&dl).unwrap(), least);
+            assert_eq!(rt.read(&dl).unwrap()[0], least);
             found.push((bits(&y), sum.to_bits()));
         }
         assert!(found.iter().all(|one| *one == found[0]), "{rows} {columns}");

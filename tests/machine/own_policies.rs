@@ -67,7 +67,7 @@ fn check(rt: &Runtime, data: &[Data<u64>]) {
     for (start, x) in data.iter().enumerate() {
         let steps = (start..TASKS).step_by(data.len());
         assert_eq!(
-            rt.read_scalar(x).unwrap(),
+            rt.read(x).unwrap()[0],
             steps.fold(1, |x, step| x * 3 + step as u64),
             "a task was lost or ran out of order"
         );
@@ -203,7 +203,7 @@ fn policy_that_picks_an_unsuitable_unit_is_replaced() {
         let report = reported(rt.wait());
         let words = "it gave unit 0 task 0 `device` (submitted at tests/machine/own_policies.rs:";
         assert!(report.contains(words) && report.contains("which cannot run there; try tasks for which "), "{report}");
-        assert_eq!(rt.read_scalar(&x).unwrap(), 2);
+        assert_eq!(rt.read(&x).unwrap()[0], 2);
     });
 }
 
@@ -367,13 +367,13 @@ impl Distribution for Assigns {
 fn distribute(assigns: Assigns) -> (Result<(), RunError>, Vec<u64>) {
     let rt = Runtime::builder().compute_units("2:CPU:1").policy(Distributed::new(assigns)).build().unwrap();
     let data: Vec<_> = (0..6).map(|_| rt.scalar(0u64)).collect();
-    let zones = rt.iteration_space("zones", vec![1.0; data.len()]);
+    let zones = IterationSpace::new("zones", vec![1.0; data.len()]);
     zones.begin();
     for (index, x) in data.iter().enumerate() {
         rt.task("zone", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).at(&zones, index).submit().unwrap();
     }
     let waited = rt.wait();
-    data.iter().for_each(|x| assert_eq!(rt.read_scalar(x).unwrap(), 1));
+    data.iter().for_each(|x| assert_eq!(rt.read(x).unwrap()[0], 1));
     (waited, rt.statistics().tasks.iter().map(|(_, tasks)| *tasks).collect())
 }
 

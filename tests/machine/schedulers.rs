@@ -61,7 +61,7 @@ fn parallel(rt: &Runtime, host_every: usize) -> Vec<Vec<u64>> {
     let data: Vec<_> = (0..ZONES).map(|zone| rt.data(initial(zone))).collect();
     let neighbours = (0..ZONES).map(|zone| vec![(zone + 1) % ZONES]).collect();
     let weights = (0..ZONES).map(|zone| 1.0 + zone as f64).collect();
-    let space = rt.iteration_space("zones", weights).with_neighbours(neighbours);
+    let space = IterationSpace::new("zones", weights).with_neighbours(neighbours);
     let any_cpu = rt.machine().num_cpu_units() > 0;
     for _ in 0..STEPS {
         space.begin();
@@ -125,7 +125,7 @@ fn failed_task_does_not_stall_a_distribution() {
         watched(scheduler, move || {
             let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler).build().unwrap();
             let data: Vec<_> = (0..6).map(|_| rt.scalar(0u64)).collect();
-            let space = rt.iteration_space("parts", vec![1.0; 6]);
+            let space = IterationSpace::new("parts", vec![1.0; 6]);
             for step in 0..8u64 {
                 space.begin();
                 for (part, x) in data.iter().enumerate() {
@@ -137,8 +137,8 @@ fn failed_task_does_not_stall_a_distribution() {
                 }
             }
             assert!(rt.wait().is_err());
-            assert_eq!(rt.read_scalar(&data[0]).unwrap(), 8);
-            assert!(rt.read_scalar(&data[2]).is_err());
+            assert_eq!(rt.read(&data[0]).unwrap()[0], 8);
+            assert!(rt.read(&data[2]).is_err());
         });
     }
 }
@@ -153,7 +153,7 @@ fn faster_unit_gets_more_tasks_after_measurement() {
         let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler);
         let rt = builder.simulate(uneven).build().unwrap();
         let data: Vec<Data<u64>> = (0..10).map(|_| rt.zeros(1)).collect();
-        let space = rt.iteration_space("parts", vec![1.0; 10]);
+        let space = IterationSpace::new("parts", vec![1.0; 10]);
         let mut of_cpu = 0;
         for step in 0..40 {
             if step == 30 {

@@ -76,7 +76,7 @@ fn chain_takes_the_sum_of_its_tasks() {
     for cost in 1..=10 {
         rt.task("work", (x.inout(),)).cost(f64::from(cost)).cpu(|_, (x,)| x[0] = 0.0).submit().unwrap();
     }
-    rt.wait_on(&x.all()).unwrap();
+    rt.fetch(&x.all(), SpaceId::HOST).unwrap();
     assert_eq!(rt.now().as_nanos(), 5500);
     assert_eq!(rt.take(x).unwrap(), [1.0], "data must keep its registered value");
 }
@@ -128,11 +128,11 @@ fn devices_without_a_direct_link_copy_through_the_host() {
     rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
     rt.wait().unwrap();
     assert_eq!(rt.now().as_nanos(), 5500);
-    let here = rt.valid_in(&x.all());
+    let here = x.all().valid_in();
     let there = SpaceId(3 - here[0].0);
     rt.fetch(&x.all(), there).unwrap();
     assert_eq!(rt.now().as_nanos(), 5500 + 2 * 5000);
-    assert_eq!(rt.valid_in(&x.all()), [SpaceId(1), SpaceId(2)]);
+    assert_eq!(x.all().valid_in(), [SpaceId(1), SpaceId(2)]);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn data_in_a_simulation_has_no_memory_and_reads_as_zero() {
         rt.task("work", (total.reduction(Sum),)).cpu(|_, _| ()).submit().unwrap();
         rt.task("work", (total.accumulate(Sum),)).cpu(|_, _| ()).submit().unwrap();
     }
-    assert_eq!(rt.read_scalar(&total).unwrap(), 0.0);
+    assert_eq!(rt.read(&total).unwrap()[0], 0.0);
     let small: Data<f32, Ix2> = rt.zeros((3, 4));
     assert_eq!(rt.take(small).unwrap(), ndarray::Array2::<f32>::zeros((3, 4)));
     drop(huge);
@@ -271,7 +271,7 @@ fn simulation_and_emulated_units_run_the_same_tasks_and_copies() {
     let simulated = runtime(crate::emulated::machine(1, 1, "add", [1000.0; 2]), UNITS, "static");
     let run = |rt: &Runtime| {
         let data: Vec<Data<u64>> = (0..12).map(|_| rt.zeros(1000)).collect();
-        let space = rt.iteration_space("parts", vec![1.0; data.len()]);
+        let space = IterationSpace::new("parts", vec![1.0; data.len()]);
         for _ in 0..ROUNDS {
             space.begin();
             for (part, x) in data.iter().enumerate() {
@@ -378,7 +378,7 @@ fn with_power() -> SimulatedMachine {
 /// Returns the time and the dynamic energy of the last of `steps` steps of 100 indices.
 fn last_step(scheduler: &str, steps: usize) -> (f64, f64, Runtime) {
     let rt = runtime(with_power(), "1:CPU:1,1:GPU:1", scheduler);
-    let space = rt.iteration_space("blocks", vec![1.0; 100]);
+    let space = IterationSpace::new("blocks", vec![1.0; 100]);
     let now = |rt: &Runtime| {
         let joules: Option<f64> = rt.statistics().energy.iter().map(|known| known.dynamic_j).sum();
         (rt.now().as_secs_f64(), joules.unwrap())
@@ -438,7 +438,7 @@ fn profiles_saved_by_one_run_are_used_by_the_next() {
     let first_step = || {
         let builder = Runtime::builder().compute_units("1:CPU:1,1:GPU:1").scheduler("fpm").model_file(&path);
         let rt = builder.simulate(with_power()).build().unwrap();
-        let space = rt.iteration_space("blocks", vec![1.0; 100]);
+        let space = IterationSpace::new("blocks", vec![1.0; 100]);
         let mut first = None;
         for _ in 0..4 {
             space.begin();

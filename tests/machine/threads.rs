@@ -45,7 +45,7 @@ fn threads_may_submit_concurrently() {
                 });
             }
         });
-        assert_eq!(rt.read_scalar(&sum).unwrap(), 600);
+        assert_eq!(rt.read(&sum).unwrap()[0], 600);
         rt.wait().unwrap();
     });
 }
@@ -70,7 +70,7 @@ fn body_may_submit_tasks() {
                 let total = rt.scalar(0u64);
                 grow(&rt, &total, 6);
                 rt.wait().unwrap();
-                assert_eq!(rt.read_scalar(&total).unwrap(), (3u64.pow(7) - 1) / 2);
+                assert_eq!(rt.read(&total).unwrap()[0], (3u64.pow(7) - 1) / 2);
             });
         }
     }
@@ -107,7 +107,7 @@ fn many_threads_may_wait_at_once() {
                     for round in 1..=50 {
                         rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
                         match i % 2 {
-                            0 => assert_eq!(rt.read_scalar(x).unwrap(), round),
+                            0 => assert_eq!(rt.read(x).unwrap()[0], round),
                             _ => rt.wait().unwrap(),
                         }
                     }
@@ -115,7 +115,7 @@ fn many_threads_may_wait_at_once() {
             }
             rt.wait().unwrap();
         });
-        data.iter().for_each(|x| assert_eq!(rt.read_scalar(x).unwrap(), 50));
+        data.iter().for_each(|x| assert_eq!(rt.read(x).unwrap()[0], 50));
     });
 }
 
@@ -197,9 +197,7 @@ fn body_cannot_wait_for_itself_on_any_thread() {
                         let refused = move || {
                             let calls = [
                                 ("wait", inner.wait()),
-                                ("wait_on", inner.wait_on(&y.all())),
                                 ("read", inner.read(&y.all()).map(drop)),
-                                ("read", inner.read_scalar(&y).map(drop)),
                                 ("take", inner.take(y.clone()).map(drop).map_err(RunError::from)),
                                 ("fetch", inner.fetch(&y.all(), SpaceId::HOST)),
                             ];
@@ -380,7 +378,7 @@ fn reductions_are_combined_in_order_of_submission() {
                     let body = move |_: &Context, (x, _): (&mut [[u64; 2]], &[u64])| x[0] = [2 * n + 3, n];
                     rt.task("map", (x.reduction(operation.clone()), own.input())).cpu(body).submit().unwrap();
                 }
-                assert_eq!(rt.read_scalar(&x).unwrap(), expected);
+                assert_eq!(rt.read(&x).unwrap()[0], expected);
                 rt.wait().unwrap();
             });
         }

@@ -239,7 +239,7 @@ mod linux {
                         std::thread::yield_now();
                     }
                     // The threads must wake up for work.
-                    assert_eq!(rt.read_scalar(&x).unwrap(), 1);
+                    assert_eq!(rt.read(&x).unwrap()[0], 1);
                 });
             }
         }
@@ -309,8 +309,8 @@ fn slow_link_delays_only_copies_that_use_it() {
         for _ in 0..2000 {
             rt.task("here", (y.inout(),)).host(|_, (y,)| y[0] += 1).submit().unwrap();
             rt.fetch(&y.all(), SpaceId(2)).unwrap();
-            assert_eq!(rt.valid_in(&y.all()), [SpaceId::HOST, SpaceId(2)]);
-            arrived.fetch_or(rt.valid_in(&x.all()).contains(&SpaceId(1)), Ordering::Relaxed);
+            assert_eq!(y.all().valid_in(), [SpaceId::HOST, SpaceId(2)]);
+            arrived.fetch_or(x.all().valid_in().contains(&SpaceId(1)), Ordering::Relaxed);
         }
         assert!(!arrived.load(Ordering::Relaxed), "a copy that takes an hour has arrived");
         // The test does not wait for an hour, because the process exits when all tests have ended.

@@ -83,7 +83,7 @@ fn part_stays_in_the_memory_of_its_device() {
         let devices = &rt.machine().unit(UnitId(0)).devices;
         for part in 0..6 {
             let at = part * (N / 6)..(part + 1) * (N / 6);
-            assert_eq!(rt.valid_in(&y.slice(at)), [devices[part % 3].space()]);
+            assert_eq!(y.slice(at).valid_in(), [devices[part % 3].space()]);
         }
         // Each byte has been copied once, to its device.
         let bytes: u64 = rt.statistics().links.iter().map(|link| link.bytes).sum();
@@ -335,10 +335,10 @@ fn handles_scopes_and_on_device_work_across_devices() {
         // The last call of `on_device` and `across_devices` counts.
         add().across_devices().on_device(DeviceId(0)).submit().unwrap();
         rt.wait().unwrap();
-        assert_eq!(rt.valid_in(&x.all()), [SpaceId(1)]);
+        assert_eq!(x.all().valid_in(), [SpaceId(1)]);
         add().on_device(DeviceId(1)).across_devices().submit().unwrap();
         rt.wait().unwrap();
-        assert_eq!(rt.valid_in(&x.slice(N / 2..)), [SpaceId(2)]);
+        assert_eq!(x.slice(N / 2..).valid_in(), [SpaceId(2)]);
         rt.scope(|s| {
             let parts: Vec<_> = x.blocks(N / 2).iter().map(|x| (x.inout(),)).collect();
             s.task("scoped", parts)

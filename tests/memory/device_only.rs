@@ -18,8 +18,8 @@ fn fill(rt: &Runtime, region: Region<'_, u64>, value: u64) {
 }
 
 /// Checks the memory size of the host copy on systems that report it.
-fn check_home(rt: &Runtime, x: &Data<u64>, expected: impl Fn(usize) -> bool) {
-    let bytes = rt.home_bytes(x).unwrap();
+fn check_home(x: &Data<u64>, expected: impl Fn(usize) -> bool) {
+    let bytes = x.home_bytes();
     assert!(expected(bytes) || !cfg!(target_os = "linux"), "{bytes}");
 }
 
@@ -27,16 +27,16 @@ fn check_home(rt: &Runtime, x: &Data<u64>, expected: impl Fn(usize) -> bool) {
 fn home_gets_memory_only_where_it_is_read() {
     watched("read", || {
         let rt = device(1 << 30);
-        let x = rt.device_only::<u64, _>([ELEMENTS]);
+        let x = rt.zeros_in::<u64, _>(MemoryKind::DeviceOnly, [ELEMENTS]);
         for value in 0..10 {
             fill(&rt, x.slice(ELEMENTS / 2..), value);
             rt.task("add", (x.slice(ELEMENTS / 2..).inout(),)).emulated(|_, (x,)| x[0] += 1).submit().unwrap();
         }
         rt.wait().unwrap();
-        check_home(&rt, &x, |bytes| bytes == 0);
+        check_home(&x, |bytes| bytes == 0);
         assert_eq!(rt.statistics().links.iter().map(|link| link.bytes).sum::<u64>(), 0);
         assert_eq!(rt.read(&x.slice(ELEMENTS / 2..ELEMENTS / 2 + 3)).unwrap(), [10, 9, 9]);
-        check_home(&rt, &x, |bytes| bytes > 0 && bytes < BYTES as usize / 8);
+        check_home(&x, |bytes| bytes > 0 && bytes < BYTES as usize / 8);
         let all = rt.take(x).unwrap();
         assert_eq!((all.len(), all[0], all[ELEMENTS / 2 - 1], all[ELEMENTS - 1]), (ELEMENTS, 0, 0, 9));
     });
@@ -46,7 +46,7 @@ fn home_gets_memory_only_where_it_is_read() {
 fn untouched_device_only_data_reads_as_zero_everywhere() {
     watched("zeros", || {
         let rt = device(1 << 30);
-        let (x, sums) = (rt.device_only::<u64, _>([ELEMENTS]), rt.data(vec![1u64; 2]));
+        let (x, sums) = (rt.zeros_in::<u64, _>(MemoryKind::DeviceOnly, [ELEMENTS]), rt.data(vec![1u64; 2]));
         let on_device = rt.task("sum", (x.input(), sums.slice(..1).output()));
         on_device.emulated(|_, (x, sum)| sum[0] = x.iter().sum()).submit().unwrap();
         let on_core = rt.task("sum", (x.input(), sums.slice(1..).output()));
@@ -54,7 +54,7 @@ fn untouched_device_only_data_reads_as_zero_everywhere() {
         assert_eq!(rt.take(sums).unwrap(), [0, 0]);
         rt.task("write", (x.slice(..1).inout(),)).host(|_, (x,)| x[0] += 5).submit().unwrap();
         rt.wait().unwrap();
-        check_home(&rt, &x, |bytes| bytes > 0);
+        check_home(&x, |bytes| bytes > 0);
         assert_eq!(rt.read(&x.slice(..2)).unwrap(), [5, 0]);
     });
 }
@@ -64,7 +64,7 @@ fn evicted_data_is_written_back_unless_discarded() {
     for discards in [false, true] {
         watched("room", move || {
             let rt = device(BYTES);
-            let [x, y] = [0, 1].map(|_| rt.device_only::<u64, _>([ELEMENTS]));
+            let [x, y] = [0, 1].map(|_| rt.zeros_in::<u64, _>(MemoryKind::DeviceOnly, [ELEMENTS]));
             fill(&rt, x.all(), 3);
             if discards {
                 rt.discard(&x).unwrap();
@@ -72,8 +72,8 @@ fn evicted_data_is_written_back_unless_discarded() {
             }
             fill(&rt, y.all(), 4);
             rt.wait().unwrap();
-            check_home(&rt, &x, |bytes| bytes as u64 == if discards { 0 } else { BYTES });
-            check_home(&rt, &y, |bytes| bytes == 0);
+            check_home(&x, |bytes| bytes as u64 == if discards { 0 } else { BYTES });
+            check_home(&y, |bytes| bytes == 0);
             if !discards {
                 assert_eq!(rt.take(x).unwrap(), [3; ELEMENTS]);
             }
@@ -85,25 +85,24 @@ fn evicted_data_is_written_back_unless_discarded() {
 fn device_only_arrays_may_have_any_size_and_shape() {
     watched("sizes", || {
         let rt = device(1 << 30);
-        assert!(rt.take(rt.device_only::<f64, _>([0])).unwrap().is_empty());
-        let cube = rt.device_only::<f32, _>([2, 3, 4]);
+        assert!(rt.take(rt.zeros_in::<f64, _>(MemoryKind::DeviceOnly, [0])).unwrap().is_empty());
+        let cube = rt.zeros_in::<f32, _>(MemoryKind::DeviceOnly, [2, 3, 4]);
         rt.task("set", (cube.block((1, .., 2)).output(),)).cpu(|_, (mut x,)| x.fill(1.0)).submit().unwrap();
         assert_eq!(rt.take(cube).unwrap().sum(), 3.0);
-        let large = rt.device_only::<u64, _>([1 << 31]); // 16 GiB
+        let large = rt.zeros_in::<u64, _>(MemoryKind::DeviceOnly, [1 << 31]); // 16 GiB
         fill(&rt, large.slice(1 << 30..(1 << 30) + 10), 1);
         assert_eq!(rt.read(&large.slice((1 << 30) - 1..(1 << 30) + 2)).unwrap(), [0, 1, 1]);
-        check_home(&rt, &large, |bytes| bytes < 1 << 24);
-        let refused =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rt.device_only::<u64, _>([usize::MAX / 4])));
+        check_home(&large, |bytes| bytes < 1 << 24);
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            rt.zeros_in::<u64, _>(MemoryKind::DeviceOnly, [usize::MAX / 4])
+        }));
         assert!(refused.unwrap_err().downcast_ref::<String>().unwrap().contains("try smaller"));
         rt.wait().unwrap();
     });
 }
 
 #[test]
-fn home_bytes_of_foreign_data_are_refused() {
-    let (rt, other) = (device(1 << 30), device(1 << 30));
-    let x = rt.device_only::<u64, _>([ELEMENTS]);
-    assert!(matches!(other.home_bytes(&x), Err(SubmitError::ForeignData { .. })));
-    check_home(&rt, &rt.data(vec![1u64; ELEMENTS]), |bytes| bytes as u64 == BYTES);
+fn home_of_an_ordinary_array_has_all_its_memory() {
+    let rt = device(1 << 30);
+    check_home(&rt.data(vec![1u64; ELEMENTS]), |bytes| bytes as u64 == BYTES);
 }

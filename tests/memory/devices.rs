@@ -35,17 +35,17 @@ fn data_comes_home_only_on_request() {
     watched("home", || {
         let rt = machine("1:EMU:1", |_| EmulatedDevice::new());
         let x = rt.data(vec![1u64; 100]);
-        assert_eq!(rt.valid_in(&x.all()), [HOST]);
+        assert_eq!(x.all().valid_in(), [HOST]);
         add_one(&rt, x.slice(..50));
         add_one(&rt, x.slice(..50));
         rt.wait().unwrap();
-        assert_eq!(rt.valid_in(&x.slice(..50)), [FIRST]);
-        assert_eq!(rt.valid_in(&x.slice(50..)), [HOST]);
-        assert_eq!(rt.valid_in(&x.all()), [], "no single space has all of it");
+        assert_eq!(x.slice(..50).valid_in(), [FIRST]);
+        assert_eq!(x.slice(50..).valid_in(), [HOST]);
+        assert_eq!(x.all().valid_in(), [], "no single space has all of it");
         assert_eq!((moved(&rt, HOST, FIRST), moved(&rt, FIRST, HOST)), ((1, 400), (0, 0)));
         assert_eq!(rt.read(&x.slice(10..60)).unwrap(), [vec![3; 40], vec![1; 10]].concat());
         assert_eq!(moved(&rt, FIRST, HOST), (1, 320), "only the requested region must be copied");
-        assert_eq!(rt.valid_in(&x.slice(10..50)), [HOST, FIRST]);
+        assert_eq!(x.slice(10..50).valid_in(), [HOST, FIRST]);
         // A region that a task overwrites is not copied at all.
         let y = rt.data(vec![0u64; 100]);
         rt.task("fill", (y.output(),)).cpu(|_, (y,)| y.fill(7)).submit().unwrap();
@@ -60,18 +60,18 @@ fn prefetch_and_fetch_make_regions_valid() {
         let rt = machine("1:CPU:1,2:EMU:1", |_| EmulatedDevice::new());
         let x = rt.data(vec![1u64; 100]);
         rt.fetch(&x.slice(20..40), FIRST).unwrap();
-        assert_eq!(rt.valid_in(&x.slice(20..40)), [HOST, FIRST]);
+        assert_eq!(x.slice(20..40).valid_in(), [HOST, FIRST]);
         rt.fetch(&x.slice(20..40), SECOND).unwrap();
-        assert_eq!(rt.valid_in(&x.slice(20..40)), [HOST, FIRST, SECOND]);
+        assert_eq!(x.slice(20..40).valid_in(), [HOST, FIRST, SECOND]);
         assert_eq!(moved(&rt, FIRST, SECOND), (1, 160), "the copy must come from the other device");
         rt.prefetch(&x.all(), FIRST).unwrap();
         rt.wait().unwrap();
-        assert_eq!(rt.valid_in(&x.all()), [HOST, FIRST]);
+        assert_eq!(x.all().valid_in(), [HOST, FIRST]);
         rt.task("here", (x.inout(),)).emulated(|_, (x,)| x.fill(5)).submit().unwrap();
         rt.wait().unwrap();
-        assert_eq!(rt.valid_in(&x.all()).len(), 1, "after a write there is one valid replica");
+        assert_eq!(x.all().valid_in().len(), 1, "after a write there is one valid replica");
         rt.fetch(&x.all(), HOST).unwrap();
-        assert!(rt.valid_in(&x.all()).contains(&HOST));
+        assert!(x.all().valid_in().contains(&HOST));
         // The regions of a failed task cannot be copied.
         rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
         assert_eq!(poison(rt.fetch(&x.all(), FIRST)).0, "fails");
@@ -204,7 +204,7 @@ fn concurrent_evictions_lose_nothing() {
             rt.fetch(&x.all(), FIRST).unwrap();
             add_one(&rt, x.all());
             rt.wait().unwrap();
-            let (at, other) = if rt.valid_in(&x.all()) == [FIRST] { (FIRST, SECOND) } else { (SECOND, FIRST) };
+            let (at, other) = if x.all().valid_in() == [FIRST] { (FIRST, SECOND) } else { (SECOND, FIRST) };
             rt.fetch(&x.slice(..BLOCK), other).unwrap();
             rt.prefetch(&y.all(), at).unwrap();
             rt.fetch(&y.all(), other).unwrap();
@@ -316,7 +316,7 @@ fn groups_combine_across_memories() {
         // The values of the groups are used wherever the data are needed next.
         rt.task("use", (sum.input(), turns.inout())).cpu(|_, (sum, turns)| turns[1] = sum[0]).submit().unwrap();
         assert_eq!(rt.read(&turns.slice(..2)).unwrap(), [3800, 79801]);
-        assert_eq!((rt.take(sum).unwrap(), rt.read_scalar(&most).unwrap()), (vec![79801, 401], 399));
+        assert_eq!((rt.take(sum).unwrap(), rt.read(&most).unwrap()[0]), (vec![79801, 401], 399));
         assert_eq!(rt.take(bins).unwrap(), [if cpu { 40 } else { 0 }; 10]);
     });
 }
@@ -392,7 +392,7 @@ fn data_of_the_next_task_is_copied_while_a_task_runs() {
         rt.task("next", (y.inout(),)).cpu(|_, (y,)| y.fill(3)).submit().unwrap();
         // The first body does not end before the data of the second task has arrived, so the test would hang if copies
         // and bodies did not overlap.
-        while rt.valid_in(&y.all()) != [HOST, FIRST] {
+        while y.all().valid_in() != [HOST, FIRST] {
             std::thread::yield_now();
         }
         drop(open);

@@ -103,7 +103,7 @@ fn memory_that_the_host_can_access_becomes_a_home() {
             let (tensor, freed) =
                 produce(&[4, 3], Some(&[5, 1]), |t| t.device = DlDevice { device_type, device_id: 5 });
             let x: Data<f64, Ix2> = rt.from_dlpack(tensor).unwrap();
-            assert_eq!(rt.valid_in(&x), [SpaceId::HOST]);
+            assert_eq!(x.all().valid_in(), [SpaceId::HOST]);
             rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit().unwrap();
             assert_eq!(rt.take(x).unwrap()[[0, 0]], 12.0);
             assert_eq!(freed.load(Ordering::SeqCst), 1);

@@ -64,9 +64,9 @@ fn exported_region_is_valid_and_stays_unchanged() {
     for (rt, space) in runtimes() {
         let x = rt.array(array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
         double(&rt, &x);
-        let lent = Lent::new(rt.to_dlpack(x.block((.., 1..)), space).unwrap());
-        assert!(rt.valid_in(x.block((.., 1..))).contains(&space));
-        let again = Lent::new(rt.to_dlpack(x.block((.., ..1)), space).unwrap());
+        let lent = Lent::new(rt.to_dlpack(x.block((.., 1..)).input(), space).unwrap());
+        assert!(x.block((.., 1..)).valid_in().contains(&space));
+        let again = Lent::new(rt.to_dlpack(x.block((.., ..1)).input(), space).unwrap());
         double(&rt, &x);
         assert!(!rt.wait_timeout(Duration::from_millis(20)).unwrap(), "a writer must wait for the tensor");
         assert_eq!(lent.view(), array![[4.0, 6.0], [10.0, 12.0]]);
@@ -81,7 +81,7 @@ fn writes_through_an_exported_tensor_are_kept() {
     for (rt, space) in runtimes() {
         let x = rt.array(array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
         for _ in 0..3 {
-            let mut lent = Lent::new(rt.to_dlpack_mut(x.block((1.., ..)), space).unwrap());
+            let mut lent = Lent::new(rt.to_dlpack(x.block((1.., ..)).inout(), space).unwrap());
             lent.view_mut().fill(0.5);
             drop(lent);
             double(&rt, &x);
@@ -96,7 +96,7 @@ fn exported_tensor_outlives_its_runtime() {
     for (rt, space) in runtimes() {
         let (x, y) = (rt.array(array![[1.0, 2.0]]), rt.array(array![[3.0, 4.0]]));
         double(&rt, &x);
-        let lent = [&x, &y].map(|x| Lent::new(rt.to_dlpack(x, space).unwrap()));
+        let lent = [&x, &y].map(|x| Lent::new(rt.to_dlpack(x.input(), space).unwrap()));
         drop(x); // one data object is dropped before the runtime, the other after it
         drop(rt);
         drop(y);
@@ -119,7 +119,7 @@ fn exported_tensor_outlives_its_runtime() {
 fn take_waits_for_an_exported_tensor() {
     for (rt, space) in runtimes() {
         let x = rt.array(array![[1.0, 2.0]]);
-        let lent = rt.to_dlpack(&x, space).unwrap();
+        let lent = rt.to_dlpack(x.input(), space).unwrap();
         let (send, heard) = channel();
         std::thread::scope(|scope| {
             scope.spawn(|| send.send(rt.take(x).unwrap()).unwrap());
@@ -137,7 +137,8 @@ fn runtimes_may_exchange_arrays() {
         let other = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
         let x = rt.array(array![[1.0, 2.0], [3.0, 4.0]]);
         for _ in 0..4 {
-            let y: Data<f64, Ix2> = other.from_dlpack(rt.to_dlpack_mut(x.block((.., 1..)), space).unwrap()).unwrap();
+            let y: Data<f64, Ix2> =
+                other.from_dlpack(rt.to_dlpack(x.block((.., 1..)).inout(), space).unwrap()).unwrap();
             double(&other, &y);
             double(&rt, &x);
         }
@@ -145,7 +146,7 @@ fn runtimes_may_exchange_arrays() {
         // Within the same runtime, the array becomes a second data object, and tasks on the first data object wait
         // until it is returned.
         let x = rt.array(array![[1.0, 2.0]]);
-        let y: Data<f64, Ix2> = rt.from_dlpack(rt.to_dlpack_mut(&x, SpaceId::HOST).unwrap()).unwrap();
+        let y: Data<f64, Ix2> = rt.from_dlpack(rt.to_dlpack(x.inout(), SpaceId::HOST).unwrap()).unwrap();
         double(&rt, &x);
         double(&rt, &y);
         rt.fetch(&y, SpaceId::HOST).unwrap(); // the memory in which it was adopted
@@ -162,21 +163,21 @@ fn region_that_cannot_be_exported_is_refused() {
             let error = result.unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         };
-        refused(rt.to_dlpack(&x, SpaceId(7)), "address spaces");
-        refused(rt.to_dlpack(x.slice(5..11), space), "out of bounds");
+        refused(rt.to_dlpack(x.input(), SpaceId(7)), "address spaces");
+        refused(rt.to_dlpack(x.slice(5..11).input(), space), "out of bounds");
         let other = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
-        refused(other.to_dlpack(&x, SpaceId::HOST), "another runtime");
-        let empty = rt.to_dlpack_mut(x.slice(3..3), space).unwrap();
+        refused(other.to_dlpack(x.input(), SpaceId::HOST), "another runtime");
+        let empty = rt.to_dlpack(x.slice(3..3).inout(), space).unwrap();
         assert_eq!(empty.shape(), [0]);
         drop(empty);
-        let error = rt.from_dlpack::<f64, Ix1>(rt.to_dlpack(&x, space).unwrap()).unwrap_err().to_string();
+        let error = rt.from_dlpack::<f64, Ix1>(rt.to_dlpack(x.input(), space).unwrap()).unwrap_err().to_string();
         assert!(error.contains("exported read-only"), "{error}");
         rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
-        refused(rt.to_dlpack(&x, space), "no");
-        refused(rt.to_dlpack_mut(&x, space), "no");
+        refused(rt.to_dlpack(x.input(), space), "no");
+        refused(rt.to_dlpack(x.inout(), space), "no");
         assert!(rt.wait().is_err());
         rt.clear(&x).unwrap();
-        drop(rt.to_dlpack(&x, space).unwrap());
+        drop(rt.to_dlpack(x.input(), space).unwrap());
         // Exports do not count as tasks.
         assert!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>() <= 1);
     }
@@ -192,9 +193,9 @@ fn body_may_export_regions_its_task_does_not_hold() {
         let (this, lent, held) = (rt.clone(), x.clone(), y.clone());
         rt.task("lends", (y.inout(),))
             .host(move |_, (mut y,)| {
-                let error = this.to_dlpack(&held, SpaceId::HOST).unwrap_err().to_string();
+                let error = this.to_dlpack(held.input(), SpaceId::HOST).unwrap_err().to_string();
                 assert!(error.contains("to_dlpack"), "{error}");
-                y += &Lent::new(this.to_dlpack(&lent, SpaceId::HOST).unwrap()).view();
+                y += &Lent::new(this.to_dlpack(lent.input(), SpaceId::HOST).unwrap()).view();
             })
             .submit()
             .unwrap();

@@ -74,7 +74,7 @@ fn part_runs_on_its_device() {
                     if let Some(first) = devices.first() {
                         let size = N.div_ceil(parts);
                         assert_eq!(
-                            rt.valid_in(&x.slice(..size)),
+                            x.slice(..size).valid_in(),
                             [first.space()],
                             "a part must stay where it was computed"
                         );
@@ -212,7 +212,7 @@ fn spread_and_other_loops_can_be_mixed() {
         watched(scheduler, move || {
             let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:2,1:EMU:1").scheduler(scheduler).build().unwrap();
             let (x, all) = (rt.data(vec![0u64; N]), [DeviceId(2), DeviceId(0), DeviceId(1)]);
-            let space = rt.iteration_space("blocks", vec![1.0; 6]);
+            let space = IterationSpace::new("blocks", vec![1.0; 6]);
             for _ in 0..6 {
                 space.begin();
                 let add = || rt.for_each("add", x.blocks(N / 6).inout());

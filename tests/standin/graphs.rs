@@ -219,7 +219,7 @@ fn spread_loops_become_one_graph_per_device() {
         }
         rt.wait().unwrap();
         for part in 0..4 {
-            assert_eq!(rt.valid_in(&x.slice(part * 10..part * 10 + 10)), [devices[part % 2].space()]);
+            assert_eq!(x.slice(part * 10..part * 10 + 10).valid_in(), [devices[part % 2].space()]);
         }
         let (mut sum, mut next) = (1u64, 2u64);
         for _ in 0..REPLAYS {
@@ -273,7 +273,7 @@ fn graphs_of_indexed_loops_keep_results() {
         let units = format!("{devices}:{}:1", kind());
         let rt = Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap();
         let y: Vec<_> = (0..INDICES as u64).map(|n| rt.data(vec![n; 10])).collect();
-        let space = rt.iteration_space("rows", vec![1.0; INDICES]);
+        let space = IterationSpace::new("rows", vec![1.0; INDICES]);
         let mut recording = rt
             .record(|r| {
                 r.begin(&space);

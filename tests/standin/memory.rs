@@ -188,10 +188,10 @@ fn adopted() {
     let (tensor, freed) = vector(&elements);
     let rt = runtime();
     let x: Data<u64> = rt.from_dlpack(tensor).unwrap();
-    assert_eq!(rt.valid_in(&x), [SPACE]);
+    assert_eq!(x.all().valid_in(), [SPACE]);
     (0..20).for_each(|salt| next(&rt, &x, salt));
     rt.wait().unwrap();
-    assert_eq!((rt.valid_in(&x), rt.home_bytes(&x).unwrap()), (vec![SPACE], 0));
+    assert_eq!((x.all().valid_in(), x.home_bytes()), (vec![SPACE], 0));
     let expected: Vec<u64> = elements.iter().map(|n| nexts(*n, 0..20)).collect();
     assert_eq!(rt.read(x.slice(100..120)).unwrap(), expected[100..120]);
     assert_eq!(freed.load(Ordering::SeqCst), 0);
@@ -267,7 +267,7 @@ fn adopted_and_evicted() {
     }
     rt.wait().unwrap();
     assert!(rt.statistics().evictions > 10);
-    assert_eq!((rt.valid_in(&x), rt.home_bytes(&x).unwrap()), (vec![SPACE], 0));
+    assert_eq!((x.all().valid_in(), x.home_bytes()), (vec![SPACE], 0));
     for (n, y) in (0..).zip(y) {
         assert_eq!(rt.take(y).unwrap(), [nexts(n, 0..10); 900]);
     }
@@ -287,7 +287,7 @@ fn adopted_beside_others() {
     let (tensor, first) = address(tensor);
     let rt = with_units(&format!("2:{0}:1,1:CPU:1", kind()));
     let x: Data<u64> = rt.from_dlpack(tensor).unwrap();
-    assert_eq!(rt.valid_in(&x), [SpaceId(2)]);
+    assert_eq!(x.all().valid_in(), [SpaceId(2)]);
     for round in 0..6 {
         for device in [0, 1, 1] {
             rt.task("next", (x.slice(100 * round..).inout(),))
@@ -346,9 +346,9 @@ fn refused() {
     // A tensor that was exported for reading, and memory that another data object has imported.
     let (tensor, freed) = vector(&[1, 2, 3]);
     let x: Data<u64> = rt.from_dlpack(tensor).unwrap();
-    let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack(&x, SPACE).unwrap()).unwrap_err().to_string();
-    assert!(error.contains("exported read-only") && error.contains("to_dlpack_mut"), "{error}");
-    let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack_mut(&x, SPACE).unwrap()).unwrap_err().to_string();
+    let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack(x.input(), SPACE).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("exported read-only") && error.contains("`inout`"), "{error}");
+    let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack(x.inout(), SPACE).unwrap()).unwrap_err().to_string();
     assert!(error.contains("overlaps that of data object"), "{error}");
     assert_eq!(rt.take(x).unwrap(), [1, 2, 3]);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
@@ -367,10 +367,10 @@ fn lent() {
     for round in 0..20u64 {
         next(&rt, &x, round);
         let expected = nexts(1, 0..round + 1);
-        let (tensor, at) = address(rt.to_dlpack(x.slice(200..), SPACE).unwrap());
+        let (tensor, at) = address(rt.to_dlpack(x.slice(200..).input(), SPACE).unwrap());
         assert_eq!((tensor.device(), tensor.shape()), (dlpack(0), &[800][..]));
         assert_eq!(elements_at(0, at, 800), [expected; 800], "the kernel must have ended");
-        let again = rt.to_dlpack(&x, SPACE).unwrap();
+        let again = rt.to_dlpack(x.input(), SPACE).unwrap();
         if round == 7 {
             next(&rt, &x, 7);
             rt.task("undo", (x.output(),)).cpu(move |_, (x,)| x.fill(expected)).submit().unwrap();
@@ -398,7 +398,7 @@ fn lent_to_be_written() {
     let x = rt.data(vec![1u64; 1000]);
     for round in 0..20u64 {
         next(&rt, &x, round);
-        let (tensor, at) = address(rt.to_dlpack_mut(x.slice(10..500), SPACE).unwrap());
+        let (tensor, at) = address(rt.to_dlpack(x.slice(10..500).inout(), SPACE).unwrap());
         bind(0);
         let locked = Locked::new(&[round; 490]);
         enqueue(at, locked.0.expose_provenance(), 8 * 490, true);
@@ -416,7 +416,7 @@ fn lent_to_be_written() {
 fn lent_while_others_need_the_room() {
     let rt = runtime();
     let y: Vec<_> = (0..8).map(|n| rt.data(vec![n; 800])).collect();
-    let (lent, at) = address(rt.to_dlpack(&y[3], SPACE).unwrap());
+    let (lent, at) = address(rt.to_dlpack(y[3].input(), SPACE).unwrap());
     for salt in 0..10 {
         (y.iter().enumerate()).filter(|(n, _)| *n != 3).for_each(|(_, y)| next(&rt, y, salt));
     }
@@ -439,8 +439,8 @@ fn lent_to_another_runtime() {
     let x = one.data(vec![1u64; 500]);
     for round in 0..5 {
         next(&one, &x, round);
-        let y: Data<u64> = other.from_dlpack(one.to_dlpack_mut(&x, SPACE).unwrap()).unwrap();
-        assert_eq!(other.valid_in(&y), [SPACE]);
+        let y: Data<u64> = other.from_dlpack(one.to_dlpack(x.inout(), SPACE).unwrap()).unwrap();
+        assert_eq!(y.all().valid_in(), [SPACE]);
         next(&other, &y, 100);
         next(&one, &x, 50);
         drop(y);
@@ -452,10 +452,10 @@ fn lent_to_another_runtime() {
     assert_eq!(one.take(x).unwrap(), [expected; 500]);
     // Both runtimes are dropped before the exported memory is returned.
     let (x, at) = (one.data(vec![2u64; 500]), one.data(vec![4u64; 5]));
-    let y: Data<u64> = other.from_dlpack(one.to_dlpack_mut(&x, SPACE).unwrap()).unwrap();
+    let y: Data<u64> = other.from_dlpack(one.to_dlpack(x.inout(), SPACE).unwrap()).unwrap();
     next(&other, &y, 1);
-    let (lent, first) = address(other.to_dlpack(&y, SPACE).unwrap());
-    let ours = one.to_dlpack(&at, SPACE).unwrap();
+    let (lent, first) = address(other.to_dlpack(y.input(), SPACE).unwrap());
+    let ours = one.to_dlpack(at.input(), SPACE).unwrap();
     drop((x, at, y, one, other));
     assert_eq!(elements_at(0, first, 500), [nexts(2, 1..2); 500]);
     drop((ours, lent));
@@ -469,7 +469,7 @@ fn lost() {
     let rt = with_units(&format!("1:CPU:1,1:{}:1", kind()));
     let adopted: Data<u64> = rt.from_dlpack(tensor).unwrap();
     let (x, y) = (rt.data(vec![5u64; 100]), rt.data(vec![6u64; 100]));
-    let lent = rt.to_dlpack(&x, SPACE);
+    let lent = rt.to_dlpack(x.input(), SPACE);
     (0..200).for_each(|salt| next(&rt, &adopted, salt));
     assert!(rt.wait().is_err());
     let failed = rt.take(adopted).unwrap_err();
@@ -483,7 +483,7 @@ fn lost() {
     rt.task("fill", (adopted.output(),)).cpu(|_, (x,)| x.fill(9)).submit().unwrap();
     assert_eq!(rt.take(adopted).unwrap(), [9; 100]);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
-    assert!(rt.to_dlpack(&y, SPACE).is_err());
+    assert!(rt.to_dlpack(y.input(), SPACE).is_err());
     drop(lent);
     assert_eq!((rt.take(x).unwrap(), rt.take(y).unwrap()), (vec![5; 100], vec![6; 100]));
 }

@@ -33,8 +33,8 @@ static PUT: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "p
 static SUM: Kernel<(Read<u64>, Write<u64>, i32)> = Kernel::new(&PROGRAM, "sum");
 
 fn unified(rt: &Runtime, elements: &[u64]) -> Data<u64> {
-    let x = rt.unified::<u64, _>([elements.len()]);
-    assert!(rt.is_unified(&x).unwrap());
+    let x = rt.zeros_in::<u64, _>(MemoryKind::Unified, [elements.len()]);
+    assert!(x.is_unified());
     let elements = elements.to_vec();
     rt.task("first", (x.output(),)).host(move |_, (x,)| x.copy_from_slice(&elements)).submit().unwrap();
     x
@@ -151,7 +151,7 @@ fn random_programs() {
 fn overwritten_behind_readers() {
     let rt = with_units(&format!("1:CPU:1,2:{}:1", kind()));
     let (x, y) = (unified(&rt, &[0; LEN]), rt.data(vec![0u64; LEN]));
-    let zeros = rt.unified::<u64, _>([LEN]);
+    let zeros = rt.zeros_in::<u64, _>(MemoryKind::Unified, [LEN]);
     let (mut expected, n) = (0, LEN as i32);
     for salt in 1..200u64 {
         // The data is written on the first device, and the reader is queued there because on the second device the data
@@ -189,13 +189,13 @@ fn larger_than_a_device() {
     let space = SpaceId(1);
     assert!(rt.machine().capacity_bytes(space) < 8 * LARGE as u64 / 4, "{}", rt.machine().capacity_bytes(space));
     let x = unified(&rt, &[3; LARGE]);
-    assert_eq!(rt.valid_in(&x), [SpaceId::HOST]);
+    assert_eq!(x.all().valid_in(), [SpaceId::HOST]);
     (0..20).for_each(|salt| next(&rt, &x, salt));
     rt.wait().unwrap();
-    assert_eq!((rt.valid_in(&x), copied_bytes(&rt)), (vec![space], 0));
+    assert_eq!((x.all().valid_in(), copied_bytes(&rt)), (vec![space], 0));
     assert_eq!(rt.read(x.slice(100..102)).unwrap(), [nexts(3, 0..20); 2]);
-    assert!(!rt.pin_memory(&x).unwrap());
-    rt.home_bytes(&x).unwrap();
+    assert!(!x.pin_memory());
+    x.home_bytes();
     let y: Vec<_> = (0..9).map(|n| rt.data(vec![n; 900])).collect();
     for salt in 0..10 {
         y.iter().for_each(|y| next(&rt, y, salt));
@@ -204,7 +204,7 @@ fn larger_than_a_device() {
         rt.wait().unwrap(); // otherwise all steps of one array run in succession and nothing is evicted
     }
     assert!(rt.statistics().evictions > 10);
-    let lent = rt.to_dlpack(x.slice(5..9), space).unwrap();
+    let lent = rt.to_dlpack(x.slice(5..9).input(), space).unwrap();
     assert_eq!(lent.shape(), [4]);
     drop(lent);
     for (n, y) in (0..).zip(y) {
@@ -234,12 +234,13 @@ fn dropped() {
     let (taken, kept) = (unified(&rt, &[1; LEN]), unified(&rt, &[2; LEN]));
     (0..50).for_each(|salt| next(&rt, &taken, salt));
     assert!(rt.take(taken).unwrap() == [nexts(1, 0..50); LEN]);
-    let (empty, small) = (rt.unified::<u64, _>([0]), rt.unified::<u8, _>([3, 1]));
-    assert!(!rt.is_unified(&empty).unwrap() && rt.is_unified(&small).unwrap());
+    let (empty, small) =
+        (rt.zeros_in::<u64, _>(MemoryKind::Unified, [0]), rt.zeros_in::<u8, _>(MemoryKind::Unified, [3, 1]));
+    assert!(!empty.is_unified() && small.is_unified());
     assert!(rt.take(empty).unwrap().is_empty());
     // Devices that do not use unified memory need replicas, so the array must have a host copy.
     let mixed = with_units(&format!("1:{}:1,1:EMU:1", kind()));
-    assert!(!mixed.is_unified(&mixed.unified::<u64, _>([LEN])).unwrap());
+    assert!(!mixed.zeros_in::<u64, _>(MemoryKind::Unified, [LEN]).is_unified());
     (0..50).for_each(|salt| next(&rt, &kept, salt));
     drop(rt);
     drop((kept, small));
@@ -347,8 +348,8 @@ fn lost() {
 #[ignore = "run on a stand-in by another test"]
 fn ordinary() {
     let rt = with_units(&format!("1:CPU:1,1:{}:1", kind()));
-    let x = rt.unified::<u64, _>([LEN]);
-    assert!(!rt.is_unified(&x).unwrap());
+    let x = rt.zeros_in::<u64, _>(MemoryKind::Unified, [LEN]);
+    assert!(!x.is_unified());
     for salt in 0..20 {
         next(&rt, &x, salt);
         rt.task("add", (x.slice(5..500).inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1)).submit().unwrap();

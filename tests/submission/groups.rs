@@ -153,7 +153,7 @@ fn nobody_waits_for<R: Reducer<u64>>(wrap: impl Fn(Reduction<u64>) -> R) {
     ran.wait();
     drop(open);
     rt.wait().unwrap();
-    assert_eq!(rt.read_scalar(&x).unwrap(), 201);
+    assert_eq!(rt.read(&x).unwrap()[0], 201);
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn operation_may_submit_tasks_on_other_data_but_not_wait() {
         }
         rt.wait().unwrap();
         assert!(refused.load(Ordering::Relaxed), "a wait in an operation would wait for its own task");
-        assert_eq!(rt.read_scalar(&x).unwrap(), 50);
-        let sum = rt.read_scalar(&y).unwrap();
+        assert_eq!(rt.read(x.all()).unwrap()[0], 50);
+        let sum = rt.read(y.all()).unwrap()[0];
         assert!(sum.is_multiple_of(10) && sum > 0, "{sum}");
         drop(plain);
     }
@@ -218,10 +218,10 @@ fn panicking_operation_fails_its_task_and_the_group_continues() {
             .unwrap();
         }
         assert!(rt.wait().is_err());
-        assert!(rt.read_scalar(&x).is_err(), "a sum with a missing term must be poisoned");
+        assert!(rt.read(&x).is_err(), "a sum with a missing term must be poisoned");
         rt.task("anew", (x.output(), other.output())).cpu(|_, (x, y)| (x[0], y[0]) = (5, 5)).submit().unwrap();
         rt.wait().unwrap();
-        assert_eq!(rt.read_scalar(&x).unwrap(), 5);
+        assert_eq!(rt.read(&x).unwrap()[0], 5);
     }
 }
 
@@ -334,7 +334,7 @@ fn reductions_are_combined_in_order_of_submission_even_if_the_last_runs_first() 
             task.priority(i as i32).cpu(body).submit().unwrap();
         }
         drop(open);
-        assert_eq!(rt.read_scalar(&x).unwrap(), LAST);
+        assert_eq!(rt.read(&x).unwrap()[0], LAST);
         assert_eq!(ran.lock().unwrap()[0], LAST, "the last task must run first");
     }
 }
@@ -404,7 +404,7 @@ fn any_order_reduction_does_not_wait_for_earlier_submissions() {
         .unwrap();
     rt.task("second", (x.reduction(Sum), y.output())).cpu(|_, (x, y)| (x[1], y[0]) = (2, 7)).submit().unwrap();
     // The first task is still at its gate, but a task that depends only on the second task continues.
-    assert_eq!(rt.read_scalar(&y).unwrap(), 7);
+    assert_eq!(rt.read(&y).unwrap()[0], 7);
     drop(open);
     assert_eq!(rt.read(&x.all()).unwrap(), [1, 3, 1, 1]);
 }

@@ -24,11 +24,11 @@ fn wait_for_a_handle_does_not_wait_for_other_tasks() {
         task.wait().unwrap();
         assert!(task.is_finished() && !later.is_finished());
         assert_eq!((task.name(), task.failure().is_none()), ("add", true));
-        assert_eq!(rt.read_scalar(&x).unwrap(), 1);
+        assert_eq!(rt.read(&x).unwrap()[0], 1);
         drop(open);
         later.wait().unwrap();
         later.wait().unwrap();
-        assert_eq!(rt.read_scalar(&y).unwrap(), 5);
+        assert_eq!(rt.read(&y).unwrap()[0], 5);
     });
 }
 
@@ -51,7 +51,7 @@ fn wait_for_a_task_of_a_chain_covers_its_predecessors() {
             assert!(count.load(Ordering::SeqCst) > n as u64);
             assert!(tasks[..=n].iter().all(TaskHandle::is_finished));
         }
-        assert_eq!(rt.read_scalar(&x).unwrap(), 20);
+        assert_eq!(rt.read(&x).unwrap()[0], 20);
     });
 }
 
@@ -142,7 +142,7 @@ fn handles_of_failed_and_skipped_tasks_return_the_cause() {
             assert!(matches!(reason.reason(), FailureReason::Panicked(why) if why.contains("later")));
             unharmed.wait().unwrap();
             assert!(unharmed.failure().is_none());
-            assert_eq!(rt.read_scalar(&x).unwrap(), 3);
+            assert_eq!(rt.read(&x).unwrap()[0], 3);
             rt.wait().unwrap(); // the calls above have reported both
             let error: Box<dyn std::error::Error> = Box::new(RunError::Poisoned(reason));
             assert!(error.to_string().contains("later"));

@@ -56,8 +56,8 @@ fn recorded_and_scoped_tasks_may_name_their_devices() {
         .unwrap();
     (0..3).try_for_each(|_| step.replay()).unwrap();
     rt.wait().unwrap();
-    assert_eq!(rt.valid_in(&x.slice(..4)), [devices[0].space()]);
-    assert_eq!(rt.valid_in(&x.slice(4..)), [devices[1].space()]);
+    assert_eq!(x.slice(..4).valid_in(), [devices[0].space()]);
+    assert_eq!(x.slice(4..).valid_in(), [devices[1].space()]);
 
     let (mut lent, add) = (vec![1u64; 8], 2);
     rt.scope(|s| {

@@ -221,7 +221,7 @@ fn failure_in_a_replay_poisons_what_it_would_and_later_replays_run() -> Outcome 
         rt.clear(y.slice(4..6))?;
         step.replay()?;
         assert_eq!(rt.read(y.slice(4..))?, [2, 2, 15, 15], "{units}");
-        assert_eq!(rt.read_scalar(&z)?, 5);
+        assert_eq!(rt.read(&z)?[0], 5);
     }
     Ok(())
 }
@@ -350,7 +350,7 @@ fn replay_in_a_body_is_checked_like_a_submission() -> Outcome {
         rt.task("beside", y.inout()).host(move |_, _| other.lock().unwrap().replay()).submit()?;
         rt.wait()?;
         step.lock().unwrap().replay()?;
-        assert_eq!(rt.read_scalar(&x)?, 2, "{units}");
+        assert_eq!(rt.read(&x)?[0], 2, "{units}");
         drop(step);
     }
     Ok(())
@@ -383,7 +383,7 @@ fn threads_may_replay_concurrently() -> Outcome {
             }
         });
         let each: u64 = (1..=50).map(|n| n % 3).sum();
-        assert_eq!(rt.read_scalar(&shared)?, 4 * each, "{units}");
+        assert_eq!(rt.read(&shared)?[0], 4 * each, "{units}");
         own.iter().try_for_each(|own| rt.read(own).map(|own| assert_eq!(own[8], 50)))?;
     }
     Ok(())
@@ -412,7 +412,7 @@ fn recording_may_be_wide_and_long() -> Outcome {
         })?;
         (0..3).try_for_each(|_| step.replay())?;
         assert_eq!(rt.read(x.slice(6..8))?, [7, 6007], "{units}");
-        assert_eq!(rt.read_scalar(&total)?, 300 * (2 + 4 + 6));
+        assert_eq!(rt.read(&total)?[0], 300 * (2 + 4 + 6));
     }
     Ok(())
 }
@@ -441,12 +441,12 @@ fn reductions_and_commutative_turns_are_ordered_in_each_replay() -> Outcome {
                 terms.iter_mut().for_each(|x| (by_hand, *x) = (by_hand + *x, *x * 1.01));
             }
             assert_eq!(
-                rt.read_scalar(&sum)?.to_bits(),
+                rt.read(&sum)?[0].to_bits(),
                 f64::to_bits(by_hand),
                 "{units}: the sum must be equal bit for bit"
             );
         }
-        assert_eq!((rt.read_scalar(&order)?, step.explain()), (401.0, &Explanation::Frozen));
+        assert_eq!((rt.read(&order)?[0], step.explain()), (401.0, &Explanation::Frozen));
     }
     Ok(())
 }
@@ -472,7 +472,7 @@ fn body_in_a_frozen_replay_may_only_have_and_wait_for_children() -> Outcome {
     })?;
     (0..3).try_for_each(|_| step.replay())?;
     assert_eq!(step.explain(), &Explanation::Frozen);
-    assert_eq!(rt.read_scalar(&y)?, 2 + 4 + 6);
+    assert_eq!(rt.read(&y)?[0], 2 + 4 + 6);
     assert_eq!(*seen.lock().unwrap(), [2, 4, 6], "children must read before the tasks after their parent");
     drop(step); // the recording keeps the runtime alive
     Ok(())
@@ -509,8 +509,8 @@ fn group_may_extend_over_two_replays() -> Outcome {
             assert!(matches!(step.explain(), Explanation::Resubmitted(_)), "{}", step.explain());
             let failures = rt.wait().unwrap_err().to_string();
             assert!(failures.contains("as it was told"), "{failures}");
-            assert_eq!(rt.read_scalar(&y)?, 7, "{units}, {mode}: the second member must run");
-            assert!(rt.read_scalar(&s).is_err(), "{units}, {mode}: the output of the first member must be missing");
+            assert_eq!(rt.read(&y)?[0], 7, "{units}, {mode}: the second member must run");
+            assert!(rt.read(&s).is_err(), "{units}, {mode}: the output of the first member must be missing");
         }
     }
     Ok(())
@@ -577,7 +577,7 @@ fn replay_refused_in_a_body_submits_nothing() -> Outcome {
         })?;
         let refused = rt.task("holds", x.inout()).returns(move |_, _| step.replay().unwrap_err()).submit()?.get()?;
         assert!(matches!(refused, SubmitError::Nested { .. }), "{refused}");
-        assert_eq!((rt.read_scalar(&x)?, rt.read_scalar(&y)?), (0, 0), "{units}");
+        assert_eq!((rt.read(&x)?[0], rt.read(&y)?[0]), (0, 0), "{units}");
     }
     Ok(())
 }
@@ -782,7 +782,7 @@ fn wait_inside_replays() -> Outcome {
                     let mut all = vec![
                         inner.read(&later).map_or_else(refused, |y| y[0].to_string()),
                         inner.read_value(&later_value, |y| *y).map_or_else(refused, |y| y.to_string()),
-                        inner.wait_on(&later).map_or_else(refused, |()| "done".into()),
+                        inner.fetch(&later, SpaceId::HOST).map_or_else(refused, |()| "done".into()),
                         handle.wait().map_or_else(refused, |()| "done".into()),
                         inner.scope(|_| 3).map_or_else(refused, |three| three.to_string()),
                         inner.group().wait().map_or_else(refused, |()| "done".into()),
@@ -825,7 +825,7 @@ fn wait_inside_replays() -> Outcome {
                 send.send((after, first?, second?))?;
                 rt.wait()?;
             }
-            let calls = ["read", "read_value", "wait_on", "TaskHandle::wait", "scope", "wait", "get", "submit", "11"];
+            let calls = ["read", "read_value", "fetch", "TaskHandle::wait", "scope", "wait", "get", "submit", "11"];
             for (round, found) in (1..).zip(&*seen.lock().unwrap()) {
                 let n = round.to_string();
                 let values = [&n, &n, "done", "done", "3", "done", &n, "done", "11"];

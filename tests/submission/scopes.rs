@@ -56,7 +56,7 @@ fn borrowed_parts_of_arrays_leave_the_gaps_untouched() {
             scope.task("sum", all).cpu(|_, (a, b, c, sum)| sum[0] = a.sum() + b.sum() + c.sum()).submit().unwrap();
         })
         .unwrap();
-        assert_eq!(rt.read_scalar(&sum).unwrap(), (21 + 18) + 36 + (72 + 36));
+        assert_eq!(rt.read(&sum).unwrap()[0], (21 + 18) + 36 + (72 + 36));
         let changed = |i: usize, j: usize| (1..7).contains(&i) && i % 2 == 1 && (3..9).contains(&j);
         assert!(square.indexed_iter().all(|((i, j), x)| *x == 1 + u32::from(changed(i, j))));
         let changed =
@@ -428,7 +428,7 @@ fn borrowed_data_can_be_read_fetched_and_cleared() {
             let x = s.borrow_mut(&mut x);
             s.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2)).submit().unwrap();
             assert_eq!(rt.read(&x).unwrap(), [2; 10]);
-            rt.wait_on(x.slice(3..)).unwrap();
+            rt.fetch(x.slice(3..), SpaceId::HOST).unwrap();
             for space in rt.machine().spaces() {
                 rt.fetch(&x, space).unwrap();
             }

@@ -206,7 +206,7 @@ fn group_wait_covers_reductions_and_accumulation() {
         }
         group.wait().unwrap();
         assert_eq!(group.pending(), 0);
-        assert_eq!((rt.read_scalar(&sum).unwrap(), rt.read(&bins).unwrap()), (1225.0, vec![50, 50, 0, 0]));
+        assert_eq!((rt.read(&sum).unwrap()[0], rt.read(&bins).unwrap()), (1225.0, vec![50, 50, 0, 0]));
     });
 }
 

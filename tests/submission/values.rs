@@ -403,7 +403,7 @@ fn values_work_with_hints_under_every_scheduler() {
         watched(scheduler, move || {
             let rt = Runtime::builder().compute_units("2:CPU:1,1:EMU:1").scheduler(scheduler).build().unwrap();
             let sums: Vec<_> = (0..4).map(|_| rt.value(0u64)).collect();
-            let space = rt.iteration_space("sums", vec![1.0; 4]);
+            let space = IterationSpace::new("sums", vec![1.0; 4]);
             for step in 0..5 {
                 space.begin();
                 for (n, sum) in sums.iter().enumerate() {

@@ -231,7 +231,7 @@ fn decisions_of_a_work_distribution_are_recorded_until_it_is_steady() {
     const INSTANCES: u64 = 40;
     let trace = traced(cpu("1:CPU:1,1:EMU:1").scheduler("clustered-guided"), |rt| {
         let data: Vec<_> = (0..8).map(|_| rt.scalar(1.0f64)).collect();
-        let space = rt.iteration_space("zones", vec![1.0; 8]);
+        let space = IterationSpace::new("zones", vec![1.0; 8]);
         for _ in 0..INSTANCES {
             space.begin();
             for (index, x) in data.iter().enumerate() {

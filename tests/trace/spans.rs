@@ -62,7 +62,7 @@ fn each_body_on_a_core_has_a_span_even_if_it_panics() {
     let x = rt.scalar(0u64);
     rt.task("spanned add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
     rt.task("spanned panic", ()).cpu(|_, ()| panic!("on purpose")).submit().unwrap();
-    assert_eq!(rt.read_scalar(&x).unwrap(), 1);
+    assert_eq!(rt.read(&x).unwrap()[0], 1);
     rt.wait().unwrap_err();
     drop((x, rt));
     let spans = collector.spans.lock().unwrap();

@@ -113,7 +113,7 @@ fn more_futures_than_units_may_wait() {
             scope.spawn(move || says.into_iter().rev().zip(0..).for_each(|(say, n)| say.say(n)));
             rt.wait().unwrap();
         });
-        assert_eq!(rt.read_scalar(&sum).unwrap(), (0..TASKS as u64).sum());
+        assert_eq!(rt.read(&sum).unwrap()[0], (0..TASKS as u64).sum());
     });
 }
 
@@ -296,7 +296,7 @@ fn future_may_wait_for_a_message_from_a_task_it_submitted() {
                 })
                 .submit()
                 .unwrap();
-            assert_eq!(rt.read_scalar(&x).unwrap(), 21);
+            assert_eq!(rt.read(&x).unwrap()[0], 21);
             rt.wait().unwrap();
         }
     });

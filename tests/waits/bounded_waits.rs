@@ -63,7 +63,7 @@ fn wait_for_a_finished_task_returns_while_a_body_on_the_thread_waits() {
         let y = rt.scalar(0u64);
         let other = rt.task("other", (y.inout(),)).host(|_, (y,)| y[0] = 1).submit_handle().unwrap();
         other.wait().unwrap();
-        assert_eq!(rt.read_scalar(&y).unwrap(), 1);
+        assert_eq!(rt.read(&y).unwrap()[0], 1);
         let result = rt.task("result", ()).returns(|_, ()| 7).submit().unwrap();
         assert_eq!(result.get().unwrap(), 7);
         let group = rt.group();
@@ -161,7 +161,7 @@ fn wait_in_a_thread_local_destructor_is_woken() {
                 // This wait registers the runtime's thread-local state after `LATE`, so that it is destroyed before
                 // `LATE`.
                 LATE.with_borrow_mut(|late| late.0 = Some(Box::new(at_the_end)));
-                here.wait_on(&here.scalar(0u64)).unwrap();
+                here.fetch(&here.scalar(0u64), SpaceId::HOST).unwrap();
             });
             late.join().unwrap();
             rt.wait().unwrap();

@@ -67,7 +67,7 @@ fn unit_continues_while_its_tasks_are_detached() {
             rt.wait().unwrap();
         });
         for (n, x) in data.iter().enumerate() {
-            assert_eq!(rt.read_scalar(x).unwrap(), n as u64);
+            assert_eq!(rt.read(x).unwrap()[0], n as u64);
         }
     });
 }
@@ -225,7 +225,7 @@ fn task_without_guards_ends_with_its_body() {
             .submit()
             .unwrap();
         rt.wait().unwrap();
-        assert_eq!(rt.read_scalar(&x).unwrap(), 2);
+        assert_eq!(rt.read(&x).unwrap()[0], 2);
         rt.task("drops", (x.inout(),)).host_detached_until_event(|_, lent| drop(lent)).submit().unwrap();
         assert_eq!(failed(rt.wait()), ["drops"]);
     });
@@ -248,7 +248,7 @@ fn task_may_have_a_detached_body_and_a_device_body() {
                 .submit()
                 .unwrap();
         }
-        assert_eq!(rt.read_scalar(&x).unwrap(), 10);
+        assert_eq!(rt.read(&x).unwrap()[0], 10);
         // On a machine without CPU units, a detached body still runs where its guards can be used.
         let rt = runtime("1:EMU:1");
         let y = rt.scalar(1u64);
@@ -260,7 +260,7 @@ fn task_may_have_a_detached_body_and_a_device_body() {
                 y.finish();
             })
             .unwrap();
-        assert_eq!(rt.read_scalar(&y).unwrap(), 7);
+        assert_eq!(rt.read(&y).unwrap()[0], 7);
     });
 }
 
@@ -295,7 +295,7 @@ fn guard_may_be_returned_in_a_body_destructor_or_ending_thread() {
                     .unwrap();
             }
             rt.wait().unwrap();
-            assert_eq!(rt.read_scalar(&x).unwrap(), 3);
+            assert_eq!(rt.read(&x).unwrap()[0], 3);
         });
     }
 }
@@ -429,7 +429,7 @@ fn detached_task_supports_handles_and_nested_submission() {
         });
         let task = task.submit_handle().unwrap();
         let guard = lent.recv().unwrap();
-        assert_eq!(rt.read_scalar(&y).unwrap(), 5);
+        assert_eq!(rt.read(&y).unwrap()[0], 5);
         assert!(!task.is_finished());
         guard.finish();
         task.wait().unwrap();

@@ -55,7 +55,7 @@ fn short_program_writes_nothing() {
             let rt = builder("2:CPU:1", hosts).progress(true).build().unwrap();
             let x = rt.scalar(0);
             (0..1000).for_each(|_| _ = rt.task("add", x.inout()).cpu(|_, x| x[0] += 1).submit().unwrap());
-            assert_eq!(rt.read_scalar(&x).unwrap(), 1000);
+            assert_eq!(rt.read(&x).unwrap()[0], 1000);
             rt.shutdown().unwrap();
         }
         // A runtime that ends in one of its bodies, and one that is dropped while its display is drawn.

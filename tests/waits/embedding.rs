@@ -43,7 +43,7 @@ fn submit_squares(rt: &Runtime, n: u64) -> Vec<Data<u64>> {
 }
 
 fn check_squares(rt: &Runtime, data: &[Data<u64>]) {
-    data.iter().zip(0..).for_each(|(x, n)| assert_eq!(rt.read_scalar(x).unwrap(), n * n));
+    data.iter().zip(0..).for_each(|(x, n)| assert_eq!(rt.read(x).unwrap()[0], n * n));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn several_runtimes_may_be_used_together() {
             })
             .submit()
             .unwrap();
-        assert_eq!(runtimes[0].read_scalar(&x).unwrap(), 9);
+        assert_eq!(runtimes[0].read(&x).unwrap()[0], 9);
         runtimes.iter().zip(&data).for_each(|(rt, data)| check_squares(rt, data));
         let foreign = runtimes[1].task("foreign", (x.input(),)).cpu(|_, _| ()).submit();
         assert!(matches!(foreign, Err(SubmitError::ForeignData { .. })));

@@ -125,7 +125,7 @@ fn explaining_changes_no_result_and_loses_no_task() {
             explaining.into_iter().for_each(|explaining| _ = explaining.join().unwrap());
         });
         assert_eq!(rt.read(&x).unwrap(), [41; 64]);
-        assert_eq!(rt.read_scalar(&sum).unwrap(), 320);
+        assert_eq!(rt.read(&sum).unwrap()[0], 320);
     });
 }
 

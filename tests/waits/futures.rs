@@ -166,7 +166,7 @@ fn future_that_waits_for_its_own_task_is_refused() {
                 })
                 .submit()
                 .unwrap();
-            assert_eq!(rt.read_scalar(&z).unwrap(), 3);
+            assert_eq!(rt.read(&z).unwrap()[0], 3);
             rt.wait().unwrap();
         }
     });

@@ -16,7 +16,7 @@ const READ: Way = |rt, x, _| rt.read(x).map(drop);
 
 const WAYS: [Way; 6] = [
     READ,
-    |rt, x, _| rt.wait_on(x),
+    |rt, x, _| rt.fetch(x, SpaceId::HOST),
     |_, _, task| task.wait(),
     |rt, _, _| rt.wait(),
     |rt, x, _| rt.fetch(x, SpaceId::HOST),

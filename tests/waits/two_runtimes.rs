@@ -48,7 +48,7 @@ fn unit_continues_while_its_body_waits_for_another_runtime() {
     on_each_two(|[own, other]| {
         let ways: [fn(&Runtime, Data<u64>, TaskHandle); 7] = [
             |_, _, task| task.wait().unwrap(),
-            |rt, x, _| rt.wait_on(&x).unwrap(),
+            |rt, x, _| rt.fetch(&x, SpaceId::HOST).unwrap(),
             |rt, x, _| assert_eq!(rt.read(&x).unwrap(), [7]),
             |rt, x, _| assert_eq!(rt.take(x).unwrap(), [7]),
             |rt, _, _| rt.wait().unwrap(),

@@ -149,7 +149,7 @@ fn failure_of_a_later_task_is_reported_by_a_later_wait() {
         until_waiting(&rt, 1);
         let x = rt.scalar(0u64);
         rt.task("later", (x.inout(),)).cpu(|_, (x,)| assert!(x.is_empty(), "on purpose")).submit().unwrap();
-        rt.read_scalar(&x).unwrap_err();
+        rt.read(&x).unwrap_err();
         drop(open);
         waiter.join().unwrap().unwrap();
         assert_eq!(failed(rt.wait()), ["later"]);
@@ -329,9 +329,9 @@ fn read_returns_before_an_unrelated_chain_ends() {
                 };
                 rt.task("a", (a.inout(),)).cpu(body).submit().unwrap();
             }
-            assert_eq!(rt.read_scalar(&b).unwrap(), 1);
+            assert_eq!(rt.read(&b).unwrap()[0], 1);
             drop(open);
-            assert_eq!(rt.read_scalar(&a).unwrap(), 100);
+            assert_eq!(rt.read(&a).unwrap()[0], 100);
         });
     }
 }
@@ -370,7 +370,7 @@ fn launch_and_release_wake_only_few_threads() {
         watched(&format!("{units} {scheduler}"), move || {
             let rt = Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap();
             let x = rt.scalar(0u64);
-            rt.read_scalar(&x).unwrap();
+            rt.read(&x).unwrap();
             let before = sleeps();
             for _ in 0..N {
                 let body = move |_: &Context, (x,): (&mut [u64],)| {

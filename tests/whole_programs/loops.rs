@@ -27,7 +27,7 @@ fn inputs<'a>(handles: &'a Handles<'_>, all: &Loop) -> Inputs<'a> {
 pub(crate) fn submit(run: &Run, at: &At<'_, '_, '_>, handles: &Handles<'_>, all: &Loop) -> Result<usize, SubmitError> {
     let Some(handle) = handles.get(&all.whole.data) else { return Ok(0) };
     let tasks = all.tasks();
-    let space = all.in_space.then(|| run.rt.iteration_space("loop", vec![1.0; tasks.len()]));
+    let space = all.in_space.then(|| IterationSpace::new("loop", vec![1.0; tasks.len()]));
     space.iter().for_each(|space| _ = space.begin());
     let works: Arc<Vec<Work>> = Arc::new(tasks.iter().map(|task| Work::new(run, handles, task)).collect());
     macro_rules! submit {

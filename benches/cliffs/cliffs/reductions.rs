@@ -53,7 +53,7 @@ pub(super) fn accumulating_over_loop(n: usize) -> Result<f64> {
     for _ in 0..n {
         rt.task("add", (x.accumulate(Sum),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1.0)).submit()?;
     }
-    rt.wait_on(&x.all())?;
+    rt.fetch(&x.all(), SpaceId::HOST)?;
     let tasks = start.elapsed();
     let start = Instant::now();
     let (mut sum, mut own) = (vec![0.0f64; DOUBLES], vec![0.0f64; DOUBLES]);
@@ -78,7 +78,7 @@ pub(super) fn tasks_over_loop(n: usize) -> Result<f64> {
     for _ in 0..n {
         rt.task("add", (x.reduction(Sum),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1.0)).submit()?;
     }
-    rt.wait_on(&x)?;
+    rt.fetch(&x, SpaceId::HOST)?;
     let tasks = start.elapsed();
     let start = Instant::now();
     for _ in 0..n {

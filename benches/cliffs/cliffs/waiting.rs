@@ -19,7 +19,7 @@ pub(super) fn behind_a_chain(n: usize) -> Result<f64> {
         };
         rt.task("chain", (chain.inout(),)).cpu(body).submit()?;
     }
-    rt.read_scalar(&other)?;
+    rt.read(&other)?;
     let before = ran.load(Ordering::Relaxed);
     rt.wait()?;
     Ok(before as f64)

@@ -66,7 +66,7 @@ impl Runner for Tasks {
     }
 
     fn cell(&self, number: usize) -> Result<Cell, Box<dyn Error>> {
-        Ok(self.rt.read_scalar(&self.cells[number])?)
+        Ok(self.rt.read(&self.cells[number])?[0])
     }
 }
 

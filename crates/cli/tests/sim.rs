@@ -248,7 +248,7 @@ fn waits_of_the_program_are_kept() {
         makespans(&folder.sim(&["--machine", "cores.toml"]).unwrap()).remove(0)
     };
     assert_eq!(two_tasks(|_, _| ()), "2.000 ms");
-    assert_eq!(two_tasks(|rt, work| work.wait().unwrap()), "3.000 ms");
+    assert_eq!(two_tasks(|_, work| work.wait().unwrap()), "3.000 ms");
     assert_eq!(two_tasks(|rt, _| rt.wait().unwrap()), "4.000 ms");
 }
 

@@ -69,7 +69,7 @@ impl Kind {
                     vec![up * side + j, down * side + j, i * side + left, i * side + right]
                 };
                 let neighbours = (0..side * side).map(|at| beside(at / side, at % side)).collect();
-                let space = rt.iteration_space("blocks", vec![1.0; side * side]).with_neighbours(neighbours);
+                let space = IterationSpace::new("blocks", vec![1.0; side * side]).with_neighbours(neighbours);
                 Prepared::Stencil { blocks: squares(rt, side, BLOCK), space }
             }
             Self::Drawn(number) => {

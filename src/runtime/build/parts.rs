@@ -163,7 +163,6 @@ impl Builder {
             model_file: self.model_file,
             #[cfg(not(feature = "sim"))]
             model_file: None,
-            next_space: AtomicU64::new(0),
             energy,
             live: Live::default(),
         }

@@ -134,7 +134,7 @@ impl Recorder<'_> {
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
     /// let x = rt.data(vec![0; 4]);
-    /// let space = rt.iteration_space("parts", vec![1.0; 4]);
+    /// let space = IterationSpace::new("parts", vec![1.0; 4]);
     /// let mut step = rt.record(|r| {
     ///     r.begin(&space);
     ///     r.for_each("add", (x.blocks(1).inout(),)).cpu(|_, (x,)| x[0] += 1).at(&space).submit().map(drop)

@@ -100,7 +100,7 @@ pub struct Known {
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler("fpm").build()?;
 /// let data: Vec<_> = (0..8).map(|_| rt.scalar(1.0)).collect();
-/// let zones = rt.iteration_space("zones", vec![1.0; 8]);
+/// let zones = IterationSpace::new("zones", vec![1.0; 8]);
 /// for _ in 0..10 {
 ///     zones.begin();
 ///     for (index, x) in data.iter().enumerate() {

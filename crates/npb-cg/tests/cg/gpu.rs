@@ -85,9 +85,9 @@ fn products(rt: &Runtime, matrix: &Matrix, rows: Range<usize>) {
         .submit()
         .unwrap();
     assert_same(&rt.take(q).unwrap(), &expected, "q");
-    let found = sums.each_ref().map(|sum| rt.read_scalar(sum).unwrap());
+    let found = sums.each_ref().map(|sum| rt.read(sum).unwrap()[0]);
     assert_same(&found, &[norms.residual, norms.x_dot_z, norms.z_dot_z], "norms");
-    assert_same(&[rt.read_scalar(&sum).unwrap()], &[0.5 + expected_sum], "p . q");
+    assert_same(&[rt.read(&sum).unwrap()[0]], &[0.5 + expected_sum], "p . q");
 }
 
 fn vectors(rt: &Runtime, length: usize, rows: Range<usize>) {
@@ -129,7 +129,7 @@ fn vectors(rt: &Runtime, length: usize, rows: Range<usize>) {
         .unwrap();
     rt.task("fill", (dz.output(),)).gpu(|k, (mut z,)| gpu::fill(k, &mut z, 1.5)).submit().unwrap();
     check(rt, &data, [&p, &q, &r, &z]);
-    assert_same(&sums.each_ref().map(|sum| rt.read_scalar(sum).unwrap()), &[first_sum, second_sum], "sums");
+    assert_same(&sums.each_ref().map(|sum| rt.read(sum).unwrap()[0]), &[first_sum, second_sum], "sums");
 }
 
 fn scalars(rt: &Runtime) {

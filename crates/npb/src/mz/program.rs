@@ -186,7 +186,7 @@ impl<'rt> Program<'rt> {
         let log = Arc::new(Log::new(zones.len()));
         let neighbours = problem.neighbours();
         let exchange = neighbours.iter().zip(&zones).map(|(beside, zone)| received(beside, zone)).collect();
-        let space = rt.iteration_space("zones", weights).with_exchange(exchange);
+        let space = IterationSpace::new("zones", weights).with_exchange(exchange);
         Self { rt, benchmark, settings, zones, faces, neighbours, space, log }
     }
 

@@ -81,7 +81,7 @@ fn zones(scheduler: &str, equal: bool) -> Result<f64> {
     let state: Vec<_> = areas.iter().map(|area| rt.zeros::<f64, _>((area * 131_072.0) as usize)).collect();
     let faces = || -> Vec<_> { areas.iter().map(|area| rt.zeros::<f64, _>((area.sqrt() * 4096.0) as usize)).collect() };
     let (mut old, mut new) = (faces(), faces());
-    let space = rt.iteration_space("zones", areas.clone()).with_neighbours(beside.clone());
+    let space = IterationSpace::new("zones", areas.clone()).with_neighbours(beside.clone());
     let mut counted = [0.0; 2];
     for (steps, seconds) in STEPS.into_iter().zip(&mut counted) {
         let begin = rt.now();
