@@ -102,7 +102,7 @@ impl DeviceId {
     ///
     /// # Panics
     ///
-    /// If this is `DeviceId(u16::MAX)`, which no machine has (see [`MAX_DEVICES`](crate::machine::MAX_DEVICES)).
+    /// If this is `DeviceId(u16::MAX)`, which no machine has.
     #[track_caller]
     pub const fn space(self) -> SpaceId {
         match self.0.checked_add(1) {

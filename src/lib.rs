@@ -113,13 +113,13 @@ pub use depend::{Context, Mode};
 #[cfg(feature = "graph")]
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
-pub use runtime::{
-    Accept, Builder, CancelOnDrop, Clear, Explanation, LinkStatistics, LoopBuilder, Obstacle, Pending, PendingTask,
-    PendingTasks, Reading, Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics,
-    TaskBuilder, TaskGroup, TaskHandle, WaitReason, WaitStep,
-};
 #[doc(hidden)] // inference finds them
-pub use runtime::{LoopBody, Returning};
+pub use runtime::{Accept, Clear, LoopBody, Returning};
+pub use runtime::{
+    Builder, CancelOnDrop, Explanation, LinkStatistics, LoopBuilder, Pending, PendingTask, PendingTasks, Reading,
+    Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics, TaskBuilder, TaskGroup,
+    TaskHandle, WaitReason, WaitStep,
+};
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
 

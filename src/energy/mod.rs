@@ -12,14 +12,16 @@
 mod account;
 mod file;
 mod find;
+#[cfg(feature = "profile")]
 mod measure;
 mod rapl;
 
 pub(crate) use account::{Account, Metered};
 pub use file::FileMeter;
 pub use find::{Meters, meters};
-pub use measure::{Measured, measure_energy};
-pub use rapl::RaplMeter;
+#[cfg(feature = "profile")]
+pub(crate) use measure::measure_energy;
+use rapl::RaplMeter;
 
 use crate::ids::UnitId;
 use crate::machine::ComputeUnit;

@@ -12,15 +12,8 @@ pub(super) const POWERCAP: &str = "/sys/class/powercap";
 
 /// Energy counter of one processor package: its cores, its caches and everything else on the package. The counters of
 /// the memory are not included.
-///
-/// ```
-/// use thalweg::energy::{EnergyMeter, RaplMeter};
-/// for mut package in RaplMeter::all() {
-///     println!("{}: {:?}", package.name(), package.joules());
-/// }
-/// ```
 #[derive(Debug, Clone)]
-pub struct RaplMeter {
+pub(super) struct RaplMeter {
     name: String,
     folder: PathBuf,
     /// Counter value at the last reading, and the total energy counted by then, both in microjoules.
@@ -28,13 +21,8 @@ pub struct RaplMeter {
 }
 
 impl RaplMeter {
-    /// Returns the counters of all processors, including counters that this process may not read.
-    pub fn all() -> Vec<Self> {
-        Self::all_in(Path::new(POWERCAP))
-    }
-
-    /// Like [`all`](Self::all), but for a copy of the folder.
-    pub fn all_in(powercap: &Path) -> Vec<Self> {
+    /// Returns the counters of all processors in this folder, including counters that this process may not read.
+    pub(super) fn all_in(powercap: &Path) -> Vec<Self> {
         let Ok(entries) = std::fs::read_dir(powercap) else { return Vec::new() };
         let of = |entry: std::io::Result<std::fs::DirEntry>| {
             let entry = entry.ok()?;

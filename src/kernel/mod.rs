@@ -29,11 +29,16 @@ mod view;
 
 pub use argument::{Argument, Arguments, Parameters, Read, Write};
 pub use launcher::{Launcher, Threads};
-pub use module::{CParameter, CType, Module, ModuleError, ModuleKernel, ModuleParameter, ModuleParameters, Plain};
+#[doc(hidden)]
+pub use module::{CParameter, ModuleParameter};
+pub use module::{CType, Module, ModuleError, ModuleKernel, ModuleParameters, Plain};
 pub use program::{Kernel, Program};
 pub use raw::{CudaTask, DeviceRegion, HipTask, OpenClRegion, OpenClTask};
 pub use scalar::Scalar;
-pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};
+pub(crate) use signature::MOST_PARAMETERS;
+pub use signature::SignatureError;
+#[doc(hidden)]
+pub use signature::{ElementType, Parameter};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
 pub(crate) use graphs::Graphs;

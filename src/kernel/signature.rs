@@ -12,11 +12,7 @@ use super::bounds::{Bounds, Scope};
 use super::cursor::Cursor;
 
 /// The maximum number of parameters of a kernel.
-///
-/// ```
-/// assert_eq!(thalweg::kernel::MOST_PARAMETERS, 32);
-/// ```
-pub const MOST_PARAMETERS: usize = 32;
+pub(crate) const MOST_PARAMETERS: usize = 32;
 
 /// An element type that is the same on the host and in kernels.
 ///

@@ -11,7 +11,7 @@
 //! most [`MAX_UNITS`] units and [`MAX_DEVICES`] devices, and each unit's size is at most [`MAX_UNIT_SIZE`]. The text
 //! of a configuration parses back to an equal configuration.
 
-use super::error::{ConfigError, Field};
+use super::error::{ConfigError, field};
 use super::kind::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
 use std::fmt;
 
@@ -60,8 +60,8 @@ impl UnitConfig {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are no terms, a count or size is zero, or a limit ([`MAX_UNITS`], [`MAX_DEVICES`],
-    /// [`MAX_UNIT_SIZE`]) is exceeded.
+    /// Returns an error if there are no terms, a count or size is zero, or there are more than 1024 units, 1024
+    /// devices, or 1024 cores or devices in a unit.
     pub fn new(terms: Vec<UnitTerm>) -> Result<Self, ConfigError> {
         if terms.is_empty() {
             return Err(ConfigError::Empty);
@@ -106,7 +106,7 @@ impl UnitConfig {
 
 /// Checks that the count and the size of a term are within the limits for a single term.
 fn check_term(term: &UnitTerm, position: usize) -> Result<(), ConfigError> {
-    for (field, value, limit) in [(Field::Count, term.count, MAX_UNITS), (Field::Size, term.size, MAX_UNIT_SIZE)] {
+    for (field, value, limit) in [(field::COUNT, term.count, MAX_UNITS), (field::SIZE, term.size, MAX_UNIT_SIZE)] {
         let term = term.to_string();
         if value == 0 {
             return Err(ConfigError::Zero { term, position, field });
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn zero_count_or_size_is_refused() {
-        for (count, size, field) in [(0, 1, Field::Count), (1, 0, Field::Size)] {
+        for (count, size, field) in [(0, 1, field::COUNT), (1, 0, field::SIZE)] {
             let e = error(&[term(1, UnitKind::Cpu, 1), term(count, UnitKind::Gpu, size)]);
             let term = format!("{count}:GPU:{size}");
             let text = format!("term 2 (`{term}`): the {field} is zero; write 1 or more, or drop the term");
@@ -164,9 +164,9 @@ mod tests {
     #[test]
     fn count_or_size_above_limit_is_refused() {
         for (count, size, field, limit) in [
-            (MAX_UNITS + 1, 1, Field::Count, MAX_UNITS),
-            (usize::MAX, usize::MAX, Field::Count, MAX_UNITS),
-            (1, MAX_UNIT_SIZE + 1, Field::Size, MAX_UNIT_SIZE),
+            (MAX_UNITS + 1, 1, field::COUNT, MAX_UNITS),
+            (usize::MAX, usize::MAX, field::COUNT, MAX_UNITS),
+            (1, MAX_UNIT_SIZE + 1, field::SIZE, MAX_UNIT_SIZE),
         ] {
             let e = error(&[term(count, UnitKind::Cpu, size)]);
             let text = format!("the {field} is too large; it can be at most {limit}");

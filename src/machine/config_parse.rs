@@ -15,7 +15,7 @@
 use std::str::FromStr;
 
 use super::config::{UnitConfig, UnitTerm};
-use super::error::{ConfigError, Field};
+use super::error::{ConfigError, field};
 use super::kind::UnitKind;
 
 impl FromStr for UnitConfig {
@@ -37,11 +37,11 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    fn missing(&self, field: Field) -> ConfigError {
+    fn missing(&self, field: &'static str) -> ConfigError {
         ConfigError::MissingField { term: self.text.to_owned(), position: self.position, field }
     }
 
-    fn number(&self, text: &str, field: Field) -> Result<usize, ConfigError> {
+    fn number(&self, text: &str, field: &'static str) -> Result<usize, ConfigError> {
         let (term, position) = (self.text.to_owned(), self.position);
         if text.is_empty() {
             Err(self.missing(field))
@@ -55,7 +55,7 @@ impl Written<'_> {
 
     fn kind(&self, text: &str) -> Result<UnitKind, ConfigError> {
         if text.is_empty() {
-            return Err(self.missing(Field::Kind));
+            return Err(self.missing(field::KIND));
         }
         UnitKind::from_keyword(text).ok_or_else(|| ConfigError::UnknownKind {
             term: self.text.to_owned(),
@@ -79,14 +79,14 @@ fn term(written: &Written<'_>) -> Result<UnitTerm, ConfigError> {
     let parts: Vec<&str> = single.split(':').map(str::trim).collect();
     match parts[..] {
         [count, kind, size] => Ok(UnitTerm {
-            count: written.number(count, Field::Count)?,
+            count: written.number(count, field::COUNT)?,
             kind: written.kind(kind)?,
-            size: written.number(size, Field::Size)?,
+            size: written.number(size, field::SIZE)?,
         }),
-        [count] if is_number(count) => Err(written.missing(Field::Kind)),
-        [count, size] if is_number(count) && is_number(size) => Err(written.missing(Field::Kind)),
-        [count, _] if is_number(count) => Err(written.missing(Field::Size)),
-        [_] | [_, _] => Err(written.missing(Field::Count)),
+        [count] if is_number(count) => Err(written.missing(field::KIND)),
+        [count, size] if is_number(count) && is_number(size) => Err(written.missing(field::KIND)),
+        [count, _] if is_number(count) => Err(written.missing(field::SIZE)),
+        [_] | [_, _] => Err(written.missing(field::COUNT)),
         _ => Err(ConfigError::ExtraField { term: written.text.to_owned(), position: written.position }),
     }
 }
@@ -112,17 +112,17 @@ fn products(text: &str) -> Result<Vec<UnitTerm>, ConfigError> {
 fn product(text: &str, position: usize, kind: UnitKind, implied_size: Option<usize>) -> Result<UnitTerm, ConfigError> {
     let written = Written { text: text.trim(), position };
     if written.text.is_empty() {
-        return Err(written.missing(Field::Count));
+        return Err(written.missing(field::COUNT));
     }
     let (count, size) = match written.text.split_once(['x', 'X', '×']) {
         Some((count, size)) => (count, Some(size.trim())),
         None => (written.text, None),
     };
-    let count = written.number(count.trim(), Field::Count)?;
+    let count = written.number(count.trim(), field::COUNT)?;
     let size = match (size, implied_size) {
-        (Some(size), _) => written.number(size, Field::Size)?,
+        (Some(size), _) => written.number(size, field::SIZE)?,
         (None, Some(size)) => size,
-        (None, None) => return Err(written.missing(Field::Size)),
+        (None, None) => return Err(written.missing(field::SIZE)),
     };
     Ok(UnitTerm { count, kind, size })
 }
@@ -180,20 +180,20 @@ mod tests {
     #[test]
     fn missing_part_is_named() {
         for (text, position, field) in [
-            ("4", 1, Field::Kind),
-            ("4:4", 1, Field::Kind),
-            ("4::4", 1, Field::Kind),
-            ("4: :4", 1, Field::Kind),
-            ("4:CPU:4,2:GPU", 2, Field::Size),
-            ("4:CPU:4,2:GPU:", 2, Field::Size),
-            ("CPU:4", 1, Field::Count),
-            ("CPU", 1, Field::Count),
-            (":CPU:4", 1, Field::Count),
-            ("x4", 1, Field::Count),
-            ("+2", 1, Field::Count),
-            ("4x2+", 2, Field::Count),
-            ("4x", 1, Field::Size),
-            ("8+2", 1, Field::Size),
+            ("4", 1, field::KIND),
+            ("4:4", 1, field::KIND),
+            ("4::4", 1, field::KIND),
+            ("4: :4", 1, field::KIND),
+            ("4:CPU:4,2:GPU", 2, field::SIZE),
+            ("4:CPU:4,2:GPU:", 2, field::SIZE),
+            ("CPU:4", 1, field::COUNT),
+            ("CPU", 1, field::COUNT),
+            (":CPU:4", 1, field::COUNT),
+            ("x4", 1, field::COUNT),
+            ("+2", 1, field::COUNT),
+            ("4x2+", 2, field::COUNT),
+            ("4x", 1, field::SIZE),
+            ("8+2", 1, field::SIZE),
         ] {
             let e = error(text);
             assert!(
@@ -216,12 +216,12 @@ mod tests {
     #[test]
     fn numbers_other_than_digits_are_refused() {
         for (text, position, field, wrong) in [
-            ("four:CPU:4", 1, Field::Count, "four"),
-            ("1:CPU:1,-1:EMU:1", 2, Field::Count, "-1"),
-            ("+1:CPU:1", 1, Field::Count, "+1"),
-            ("1:CPU:1.5", 1, Field::Size, "1.5"),
-            ("4x2x3", 1, Field::Size, "2x3"),
-            ("4x2+1+1", 2, Field::Count, "1+1"),
+            ("four:CPU:4", 1, field::COUNT, "four"),
+            ("1:CPU:1,-1:EMU:1", 2, field::COUNT, "-1"),
+            ("+1:CPU:1", 1, field::COUNT, "+1"),
+            ("1:CPU:1.5", 1, field::SIZE, "1.5"),
+            ("4x2x3", 1, field::SIZE, "2x3"),
+            ("4x2+1+1", 2, field::COUNT, "1+1"),
         ] {
             let e = error(text);
             assert!(
@@ -239,8 +239,8 @@ mod tests {
         assert!(too_large("1025:CPU:1"));
         assert!(too_large("99999999999999999999999:CPU:1"));
         assert!(too_large("1x1025"));
-        assert!(matches!(error("4x0"), ConfigError::Zero { field: Field::Size, .. }));
-        assert!(matches!(error("4x1+0"), ConfigError::Zero { field: Field::Count, position: 2, .. }));
+        assert!(matches!(error("4x0"), ConfigError::Zero { field: field::SIZE, .. }));
+        assert!(matches!(error("4x1+0"), ConfigError::Zero { field: field::COUNT, position: 2, .. }));
         assert!(matches!(error("1024x1+1"), ConfigError::TooManyUnits { units: 1025, position: 2, .. }));
     }
 

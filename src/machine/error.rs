@@ -11,29 +11,14 @@ use std::fmt;
 use super::kind::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
 use crate::ids::UnitId;
 
-/// A part of a configuration term `count:KIND:size`.
-///
-/// ```
-/// assert_eq!(thalweg::machine::Field::Count.to_string(), "count");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+/// The names of the parts of a configuration term `count:KIND:size`.
+pub(super) mod field {
     /// The number of units.
-    Count,
+    pub(in crate::machine) const COUNT: &str = "count";
     /// The kind of unit.
-    Kind,
+    pub(in crate::machine) const KIND: &str = "kind";
     /// The number of cores (CPU units) or devices (device units) in each unit.
-    Size,
-}
-
-impl fmt::Display for Field {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Count => "count",
-            Self::Kind => "kind",
-            Self::Size => "size",
-        })
-    }
+    pub(in crate::machine) const SIZE: &str = "size";
 }
 
 /// Error returned when a unit configuration can't be parsed, or can't be planned on this machine.
@@ -70,7 +55,7 @@ pub enum ConfigError {
         /// Position of the term, counted from 1.
         position: usize,
         /// The part that is missing.
-        field: Field,
+        field: &'static str,
     },
     /// A term has more than three parts.
     #[error(
@@ -90,7 +75,7 @@ pub enum ConfigError {
         /// Position of the term, counted from 1.
         position: usize,
         /// The part that is wrong.
-        field: Field,
+        field: &'static str,
         /// The wrong part as written.
         text: String,
     },
@@ -102,12 +87,12 @@ pub enum ConfigError {
         /// Position of the term, counted from 1.
         position: usize,
         /// The part that is zero.
-        field: Field,
+        field: &'static str,
     },
     /// A count or size exceeds the limit of one term.
     #[error(
         "term {position} (`{term}`): the {field} is too large; it can be at most {limit}",
-        limit = if *field == Field::Size { MAX_UNIT_SIZE } else { MAX_UNITS }
+        limit = if *field == field::SIZE { MAX_UNIT_SIZE } else { MAX_UNITS }
     )]
     NumberTooLarge {
         /// The term as written.
@@ -115,7 +100,7 @@ pub enum ConfigError {
         /// Position of the term, counted from 1.
         position: usize,
         /// The part that is too large.
-        field: Field,
+        field: &'static str,
     },
     /// There is no such kind of unit.
     #[error(

@@ -3,26 +3,11 @@
 use std::fmt;
 
 /// The maximum number of units in a configuration.
-///
-/// ```
-/// use thalweg::machine::{MAX_UNITS, UnitConfig};
-/// assert!(format!("{}:CPU:1", MAX_UNITS + 1).parse::<UnitConfig>().is_err());
-/// ```
-pub const MAX_UNITS: usize = 1024;
+pub(crate) const MAX_UNITS: usize = 1024;
 /// The maximum total number of devices in all units of a configuration.
-///
-/// ```
-/// use thalweg::machine::{MAX_DEVICES, UnitConfig};
-/// assert!(format!("1:EMU:{}", MAX_DEVICES + 1).parse::<UnitConfig>().is_err());
-/// ```
-pub const MAX_DEVICES: usize = 1024;
+pub(crate) const MAX_DEVICES: usize = 1024;
 /// The maximum number of cores (CPU unit) or devices (device unit) in one unit.
-///
-/// ```
-/// use thalweg::machine::{MAX_UNIT_SIZE, UnitConfig};
-/// assert!(format!("1:CPU:{}", MAX_UNIT_SIZE + 1).parse::<UnitConfig>().is_err());
-/// ```
-pub const MAX_UNIT_SIZE: usize = 1024;
+pub(crate) const MAX_UNIT_SIZE: usize = 1024;
 
 /// The kind of resource that executes a unit's tasks.
 ///

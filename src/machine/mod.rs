@@ -29,11 +29,14 @@ mod topology;
 
 pub(crate) use binding::Granule;
 pub use config::{UnitConfig, UnitTerm};
-pub use error::{ConfigError, Field, Warning};
-pub use kind::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
+pub use error::{ConfigError, Warning};
+#[cfg(feature = "sim")]
+pub(crate) use kind::MAX_DEVICES;
+pub use kind::UnitKind;
 pub use mapping::MappingScheme;
 pub use pci::{AcceleratorKind, PciAccelerator};
-pub use places::{MAX_CORES, MAX_PLACES, Places, PlacesError};
+pub(crate) use places::MAX_CORES;
+pub use places::{Places, PlacesError};
 pub(crate) use taken::CoresTaken;
 pub use topology::{Core, Topology};
 

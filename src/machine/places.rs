@@ -11,19 +11,9 @@
 use std::fmt;
 
 /// The upper bound on core numbers, which is the capacity of the system's fixed-size affinity mask.
-///
-/// ```
-/// use thalweg::machine::{MAX_CORES, Places};
-/// assert!(format!("{{{MAX_CORES}}}").parse::<Places>().is_err());
-/// ```
-pub const MAX_CORES: usize = 1024;
+pub(crate) const MAX_CORES: usize = 1024;
 /// The maximum number of places in a list, and of entries in a place.
-///
-/// ```
-/// use thalweg::machine::{MAX_PLACES, Places};
-/// assert!(format!("{{0}}:{}:0", MAX_PLACES + 1).parse::<Places>().is_err());
-/// ```
-pub const MAX_PLACES: usize = 1024;
+pub(crate) const MAX_PLACES: usize = 1024;
 
 /// Error returned when an `OMP_PLACES` list can't be parsed. Columns count characters, from 1.
 ///
@@ -76,7 +66,7 @@ pub enum PlacesError {
         /// The column of the error.
         column: usize,
     },
-    /// There are more than [`MAX_PLACES`] places, or entries in a place.
+    /// There are more than 1024 places, or entries in a place.
     #[error(
         "OMP_PLACES, column {column}: too many; there can be at most {MAX_PLACES} places, \
          and as many cores in each"

@@ -148,7 +148,7 @@ pub fn energy_profile(
         loop {
             let (_, energy) = measure_energy(meter, static_w, || component.timed(*size));
             // The meter's resolution may be coarser than a short run, so the difference can be negative.
-            values.0.push(sane(&component.name, *size, energy?.dynamic_j.max(0.0))?);
+            values.0.push(sane(&component.name, *size, energy?.max(0.0))?);
             if values.is_enough(stop) || is_over(stop, values.0.len(), start.elapsed()) {
                 break;
             }

@@ -46,7 +46,9 @@ mod unified;
 mod value;
 
 pub use crate::depend::OpId;
-pub use access::{Accept, Access};
+#[doc(hidden)]
+pub use access::Accept;
+pub use access::Access;
 // Types of accesses and bodies that type inference finds but no program names. The same holds for all hidden items
 // below.
 #[doc(hidden)]
@@ -73,7 +75,9 @@ pub use kind::MemoryKind;
 pub(crate) use lease::{Common, SharedDeviceBody, SharedHostBody};
 #[doc(hidden)]
 pub use lease::{Keep, Lease, Owned, Share};
-pub use lent::{Completion, Lend, Lendable, Lending, Lent, ReadOnly, Writable};
+pub use lent::{Completion, Lend, Lending, Lent, ReadOnly};
+#[doc(hidden)]
+pub use lent::{Lendable, Writable};
 pub use lent_value::LentValue;
 /// A complex number from the crate `num-complex`. It is an [`Element`] if its parts are.
 pub use num_complex::Complex;

@@ -4,14 +4,9 @@ use std::fmt;
 use std::ops::Range;
 
 /// The maximum number of dimensions of a data object.
-///
-/// ```
-/// use thalweg::region::{Block, MAX_DIMS};
-/// assert_eq!((MAX_DIMS, Block::new(&[0..2, 0..3, 0..4, 0..5]).volume()), (4, 120));
-/// ```
-pub const MAX_DIMS: usize = 4;
+pub(crate) const MAX_DIMS: usize = 4;
 
-/// A half-open box of up to [`MAX_DIMS`] dimensions; dimensions that a data object does not have are `0..1`.
+/// A half-open box of up to four dimensions; dimensions that a data object does not have are `0..1`.
 ///
 /// ```
 /// use thalweg::region::Block;

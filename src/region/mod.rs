@@ -24,7 +24,8 @@ mod narrow;
 mod tiling;
 mod wear;
 
-pub use block::{Block, MAX_DIMS};
+pub use block::Block;
+pub(crate) use block::MAX_DIMS;
 pub(crate) use block_map::BlockMap;
 pub(crate) use box_index::{BoxIndex, Entry};
 pub(crate) use box_set::BoxSet;

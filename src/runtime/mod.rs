@@ -52,7 +52,7 @@ pub use futures::Reading;
 pub use group::{CancelOnDrop, TaskGroup};
 pub use handle::TaskHandle;
 pub use pending::{Pending, ResultFuture};
-pub use record::{Explanation, Obstacle, Recorder, Recording};
+pub use record::{Explanation, Recorder, Recording};
 pub use recovery::{Accept, Clear};
 pub use returning::Returning;
 pub use scope::Scope;

@@ -16,8 +16,7 @@ use crate::task::{AccessSpec, BorrowedMut, Data, IntoRegion, Recorded, Region, T
 
 impl Runtime {
     /// Makes a region good again after a failure, by writing zeros: from here on, tasks that use it are no longer
-    /// skipped. A [`Value`] is set to the default of its type, and so is a [`Pending`] if its task fails; see
-    /// [`Clear`].
+    /// skipped. A [`Value`] is set to the default of its type, and so is a [`Pending`] if its task fails.
     ///
     /// The call submits a task like any other: it comes after the tasks submitted before it, which may still be
     /// skipped, and before those submitted after it. The call does not wait. If nothing has failed, the task only
@@ -42,8 +41,9 @@ impl Runtime {
     ///
     /// # When a failure is no longer reported
     /// [`wait`](Self::wait) reports every failure once, whether the program has recovered from it or not. Requests for
-    /// a region ([`read`](Self::read), [`fetch`](Self::fetch), [`take`](Self::take)) return the failure exactly as long as some part of the region is not good again. A part is good again after `clear`,
-    /// [`accept`](Self::accept), or a task that overwrites it (`out`), if these were submitted before the request.
+    /// a region ([`read`](Self::read), [`fetch`](Self::fetch), [`take`](Self::take)) return the failure exactly as long
+    /// as some part of the region is not good again. A part is good again after `clear`, [`accept`](Self::accept), or a
+    /// task that overwrites it (`out`), if these were submitted before the request.
     ///
     /// # Errors
     /// Fails if the region is out of bounds, belongs to another runtime or was taken, or if the call is made inside a
@@ -60,9 +60,9 @@ impl Runtime {
     /// task ran on a device, the replica on that device is accepted and copied home. If the device is lost, data that
     /// were valid nowhere else are lost with it, so the older content of the home is accepted instead.
     ///
-    /// A [`Value`] is accepted as the failed task has left it, and a [`Token`] has no content to consider; see
-    /// [`Accept`](trait@Accept). A missing result cannot be accepted, because there is nothing to accept:
-    /// [clear](Self::clear) the result, or read its [outcome](Pending::outcome).
+    /// A [`Value`] is accepted as the failed task has left it, and a [`Token`] has no content to consider. A missing
+    /// result cannot be accepted, because there is nothing to accept: [clear](Self::clear) the result, or read its
+    /// [outcome](Pending::outcome).
     ///
     /// # Errors
     /// As for [`clear`](Self::clear).

@@ -4,7 +4,7 @@
 //! first, as the sources number them (González-Tallada & Morancho 2023, §3.1.1; González Tallada 2024 (slides)). So
 //! every distribution is a function from values to values, and its tests are tables.
 //!
-//! Invariants: an [`Assignment`] names a slot for every index; [`Chunks`] cover `0..len` in order without gaps, one
+//! Invariants: an [`Assignment`] names a slot for every index; `Chunks` cover `0..len` in order without gaps, one
 //! chunk per slot, some of them possibly empty.
 
 use super::fpm::{Known, SharesInUse};
@@ -50,13 +50,7 @@ impl Team {
 }
 
 /// One chunk of consecutive indices per slot.
-///
-/// ```
-/// use thalweg::sched::{Assignment, Chunks};
-/// let chunks: Chunks = vec![0..3, 3..3, 3..5];
-/// assert_eq!(Assignment::from(chunks).slots(), [0, 0, 0, 2, 2]);
-/// ```
-pub type Chunks = Vec<Range<usize>>;
+pub(crate) type Chunks = Vec<Range<usize>>;
 
 /// The slot of every index.
 ///

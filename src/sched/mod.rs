@@ -51,7 +51,8 @@ mod team_size;
 mod unit_set;
 
 pub use affinity::AffinityStatistics;
-pub use assignment::{Assignment, Chunks, Distribution, Neighbour, Team, Times, Workload};
+pub(crate) use assignment::Chunks;
+pub use assignment::{Assignment, Distribution, Neighbour, Team, Times, Workload};
 pub use auto::Choice;
 pub use certified::LowerBound;
 pub use check::{Violation, check};

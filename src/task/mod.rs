@@ -48,7 +48,9 @@ pub use accesses::Accesses;
 #[doc(hidden)]
 pub use accesses::AnyParameter;
 pub(crate) use accesses::Predecessor;
-pub use border::{Face, Side, Widths};
+#[doc(hidden)]
+pub use border::Widths;
+pub use border::{Face, Side};
 #[doc(hidden)]
 pub use borrowed::BorrowedParts;
 pub use borrowed::{Borrowed, BorrowedMut, BorrowedRegion};
@@ -65,7 +67,10 @@ pub use outcome::Outcome;
 pub use parameter::Parameter;
 #[doc(hidden)]
 pub use parameter::ParameterInput;
-pub use partition::{Grown, PartIndex, Partition, Parts};
+#[doc(hidden)]
+pub use partition::PartIndex;
+pub use partition::{Grown, Partition, Parts};
+#[doc(hidden)]
 pub use ranges::{IndexRange, Ranges};
 pub use region::{IntoRegion, Region, blocks};
 #[doc(hidden)]

@@ -188,7 +188,7 @@ impl Recording {
             Some(Obstacle::Placement) => self.replay_placed(&door).called_here()?,
             Some(obstacle) => {
                 self.resubmit(&door).called_here()?;
-                Explanation::Resubmitted(obstacle)
+                Explanation::Resubmitted(obstacle.to_string())
             }
         };
         Ok(())
@@ -216,7 +216,7 @@ impl Recording {
         };
         if let Some(obstacle) = obstacle {
             self.resubmit(door)?;
-            return Ok(Explanation::Resubmitted(obstacle));
+            return Ok(Explanation::Resubmitted(obstacle.to_string()));
         }
         self.check()?;
         let Self { steps, plan, .. } = self;
@@ -232,9 +232,8 @@ impl Recording {
             }
         }
         Ok(match others {
-            Some(obstacle) if graphs == 0 => Explanation::Resubmitted(obstacle),
-            None if graphs == 0 => Explanation::Resubmitted(Obstacle::Nothing),
-            others => Explanation::Graphs { graphs, tasks, others },
+            others if graphs == 0 => Explanation::Resubmitted(others.unwrap_or(Obstacle::Nothing).to_string()),
+            others => Explanation::Graphs { graphs, tasks, others: others.as_ref().map(Obstacle::to_string) },
         })
     }
 
@@ -356,16 +355,15 @@ pub enum Explanation {
         /// The number of tasks in these submissions.
         tasks: usize,
         /// The reason why the other tasks were submitted one by one; `None` if there are no others.
-        others: Option<Obstacle>,
+        others: Option<String>,
     },
     /// The tasks were submitted one by one, as if nothing had been recorded, for this reason.
-    Resubmitted(Obstacle),
+    Resubmitted(String),
 }
 
 /// The reason why tasks of a recording are submitted one by one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Obstacle {
+enum Obstacle {
     /// The scheduler decides where each task runs, because there are devices or because it is a placing scheduler.
     Placement,
     /// Time is simulated.
@@ -448,9 +446,9 @@ impl fmt::Display for Explanation {
             Self::Graphs { graphs, tasks, others } => {
                 let s = if *graphs == 1 { "" } else { "s" };
                 write!(f, "{tasks} of its tasks were submitted as {graphs} graph{s} of a device")?;
-                others.as_ref().map_or(Ok(()), |obstacle| write!(f, ", the others one by one: {obstacle}"))
+                others.as_ref().map_or(Ok(()), |why| write!(f, ", the others one by one: {why}"))
             }
-            Self::Resubmitted(obstacle) => write!(f, "its tasks were submitted one by one: {obstacle}"),
+            Self::Resubmitted(why) => write!(f, "its tasks were submitted one by one: {why}"),
         }
     }
 }
