@@ -3,10 +3,11 @@
 //! Nothing in this module knows the types of a task's accesses and bodies. A program has hundreds of such types, and
 //! otherwise this code would be compiled for each of them.
 
-use super::Door;
-use super::children::Kin;
-use super::submit::Hints;
-use crate::depend::{AccessRecord, Child, Domain, Kinds, Residence, Side, overlap, running};
+use super::device_checks;
+use super::door::Door;
+use super::entrance::Kin;
+use super::hints::Hints;
+use crate::depend::{AccessRecord, Child, Domain, Group, Kinds, Residence, Side, overlap, running};
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::machine::UnitKind;
@@ -55,7 +56,7 @@ impl Admission<'_> {
         let Self { door, name, records, .. } = *self;
         let kinds = self.kinds()?;
         if let Some(group) = &self.hints.group {
-            super::group::check(name, group, door.id)?;
+            check_group(name, group, door.id)?;
         }
         let ancestry = running::ancestry(door.id);
         let mut side = self.side()?;
@@ -117,7 +118,7 @@ impl Admission<'_> {
             self.check_units(kinds)?;
         }
         if let Some(device) = self.hints.device {
-            super::on_device::check(door, name, device, kinds, records)?;
+            device_checks::check(door, name, device, kinds, records)?;
         }
         Ok(kinds)
     }
@@ -191,7 +192,7 @@ impl Admission<'_> {
                 .any(|space| bytes_in(space) <= machine.capacity_bytes(space))
         };
         if let Some(ends) = &self.hints.across {
-            super::multi_device::check(self.door, self.name, ends, usable, records, at_home)?;
+            device_checks::check_parts(self.door, self.name, ends, usable, records, at_home)?;
         } else if needs.bytes > capacity_bytes && !at_home && !fits_there() {
             let task = self.name.into();
             return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
@@ -219,5 +220,15 @@ pub(super) fn overlapping(task: &str, first: &AccessRecord<'_>, second: &AccessR
         data: first.datum.to_string(),
         first: words(first),
         second: words(second),
+    }
+}
+
+/// Refuses a task that cannot be a member of its group.
+#[cold]
+fn check_group(task: &str, (of, group): &(u64, Arc<Group>), runtime: u64) -> Result<(), SubmitError> {
+    match () {
+        () if *of != runtime => Err(SubmitError::ForeignGroup { task: task.into() }),
+        () if group.is_cancelled() => Err(SubmitError::Cancelled { task: task.into() }),
+        () => Ok(()),
     }
 }

@@ -311,7 +311,7 @@ mod tests {
     use super::*;
     use crate::depend::Kinds;
     use crate::memory::{Payload, With};
-    use crate::runtime::Runtime;
+    use crate::runtime::runtime::Runtime;
     use crate::task::{AccessSpec, Recorded};
     use std::borrow::Cow;
     use std::marker::PhantomData;

@@ -3,64 +3,19 @@
 //! A body reaches the public entry point through its [`Context`]. The dependence layer (`depend/domain.rs`) determines
 //! the position of the children in submission order; the driver decides what the body's thread does while it waits.
 
+use super::entrance::{EntranceOf, Kin, door};
+use super::for_each::LoopBuilder;
+use super::group::TaskGroup;
+use super::submit::TaskBuilder;
 use super::wait::in_vain;
-use super::{Door, LoopBuilder, TaskBuilder, TaskGroup};
 use crate::Context;
-use crate::depend::{Domain, Entrance, Group, running};
+use crate::depend::{Group, running};
 use crate::driver::deadlock::key_of_children;
 use crate::driver::waiters::own_waker;
 use crate::error::{Failures, RunError};
 use crate::task::{Accesses, LoopAccesses};
 use std::borrow::Cow;
-use std::ops::Deref;
 use std::sync::Arc;
-
-/// The door through which a task will enter the runtime when it is submitted.
-pub(super) enum EntranceOf<'rt> {
-    Front(&'rt Door),
-    /// Keeps the runtime's door for a body that may hold the last reference to it.
-    Body(Arc<Entrance>),
-}
-
-impl Deref for EntranceOf<'_> {
-    type Target = Door;
-
-    #[inline]
-    fn deref(&self) -> &Door {
-        match self {
-            Self::Front(door) => door,
-            Self::Body(entrance) => door(entrance),
-        }
-    }
-}
-
-pub(super) fn door(entrance: &Entrance) -> &Door {
-    entrance.downcast_ref().expect("a runtime's entrance is its door")
-}
-
-impl EntranceOf<'_> {
-    /// Returns the same entrance, borrowed from this one.
-    pub(super) fn again(&self) -> EntranceOf<'_> {
-        EntranceOf::Front(self)
-    }
-}
-
-/// The parent of a task.
-#[derive(Clone)]
-pub(super) enum Kin {
-    /// The task has no parent.
-    None,
-    /// The task has a parent, but that parent's body does not run here.
-    Missing,
-    Child(Arc<Domain>),
-}
-
-impl Kin {
-    /// Returns the kin of tasks submitted through the context of the body that runs on this thread.
-    pub(super) fn of_children(runtime: u64) -> Self {
-        running::domain_here(runtime).map_or(Self::Missing, Self::Child)
-    }
-}
 
 impl Context {
     /// Begins the description of a child: a task that is a part of this one, and takes its parent's position in the

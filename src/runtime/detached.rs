@@ -1,6 +1,6 @@
 //! Bodies that return before their task ends.
 
-use super::TaskBuilder;
+use super::submit::TaskBuilder;
 use crate::Context;
 use crate::memory::{IntoOutcome, Keep, Lend, Lending, NoBody};
 use crate::task::Accesses;

@@ -5,8 +5,8 @@
 
 use super::any_driver::AnyDriver;
 use super::capacities::Capacities;
+use super::open_scopes::OpenScopes;
 use super::release::Releaser;
-use super::scope::OpenScopes;
 use crate::depend::running;
 use crate::driver::shared::Shared;
 use crate::driver::threads::Threads;

@@ -4,8 +4,8 @@
 //! If a thread dies because of an internal error, the runtime is broken: all waits return, and all submissions are
 //! refused.
 
-use super::Runtime;
 use super::any_driver::AnyDriver;
+use super::runtime::Runtime;
 use crate::driver::inside;
 use crate::driver::waiters::Awaited;
 use crate::error::FailureReason;

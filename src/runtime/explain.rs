@@ -1,6 +1,7 @@
 //! Explanations of waits, which tell a person why a task does not run; see [`crate::driver::reasons`].
 
-use super::{Runtime, TaskHandle};
+use super::handle::TaskHandle;
+use super::runtime::Runtime;
 use crate::driver::reasons::{self, PendingTasks, WaitReason};
 
 impl TaskHandle {

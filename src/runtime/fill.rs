@@ -3,7 +3,7 @@
 //! Filling is an ordinary loop over the parts ([`super::for_each`]); this file maps parts to indices. Untouched memory
 //! is placed near the unit that touches it first, so the unit that fills a part determines where the part is.
 
-use super::Runtime;
+use super::runtime::Runtime;
 use crate::Context;
 use crate::error::SubmitError;
 use crate::memory::{AccessList, Element, Shape};

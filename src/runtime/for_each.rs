@@ -6,9 +6,11 @@
 
 use super::admission::overlapping;
 use super::bodies::Bodies;
-use super::children::{EntranceOf, Kin};
-use super::submit::Hints;
-use super::{Door, Runtime, TaskBuilder};
+use super::door::Door;
+use super::entrance::{EntranceOf, Kin};
+use super::hints::Hints;
+use super::runtime::Runtime;
+use super::submit::TaskBuilder;
 use crate::Context;
 use crate::depend::{AccessRecord, FEW_ACCESSES, Group, Kinds, Together, overlap, running};
 use crate::driver::admission::Description;
@@ -313,7 +315,7 @@ impl<A: LoopAccesses> Rest<A> {
             return Err(SubmitError::Index { task: name.clone().into(), space, index, len });
         }
         for device in self.devices.iter().take(iterations) {
-            super::on_device::exists(door, name, *device)?;
+            super::device_checks::exists(door, name, *device)?;
         }
         self.check_overlaps(iterations)?;
         Ok(iterations)

@@ -1,6 +1,6 @@
 //! Arrays in memory allocated by another library, and arrays in memory that is better suited to devices.
 
-use super::Runtime;
+use super::runtime::Runtime;
 use crate::memory::adopted::AdoptError;
 use crate::memory::dlpack::{DlElement, Tensor};
 use crate::memory::{Element, MemoryKind, Shape};

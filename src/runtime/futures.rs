@@ -4,7 +4,8 @@
 //! poll executes tasks only in a simulation, because otherwise its time would not pass. A dropped future leaves nothing
 //! behind except the task that was meant to notify it.
 
-use super::{Door, Runtime};
+use super::door::Door;
+use super::runtime::Runtime;
 use crate::depend::{TaskRef, running};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;

@@ -1,9 +1,12 @@
 //! Groups of tasks: waiting for some tasks, and cancelling them.
 
-use super::children::{EntranceOf, Kin};
+use super::door::Door;
+use super::entrance::{EntranceOf, Kin};
+use super::for_each::LoopBuilder;
 use super::futures::Seat;
+use super::runtime::Runtime;
+use super::submit::TaskBuilder;
 use super::wait::in_vain;
-use super::{Door, LoopBuilder, Runtime, TaskBuilder};
 use crate::depend::{Group, Told, running};
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{Failures, RunError, SubmitError};
@@ -387,15 +390,5 @@ impl<A: LoopAccesses, C, K: Ungrouped> LoopBuilder<'_, A, C, K> {
         let (admitted, priority) = group.admission(self.rest.priority);
         (self.rest.group, self.rest.priority) = (Some(admitted), priority);
         self
-    }
-}
-
-/// Refuses a task that cannot be a member of its group.
-#[cold]
-pub(super) fn check(task: &str, (of, group): &(u64, Arc<Group>), runtime: u64) -> Result<(), SubmitError> {
-    match () {
-        () if *of != runtime => Err(SubmitError::ForeignGroup { task: task.into() }),
-        () if group.is_cancelled() => Err(SubmitError::Cancelled { task: task.into() }),
-        () => Ok(()),
     }
 }

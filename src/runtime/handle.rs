@@ -5,7 +5,7 @@
 //! when waiting for a value. So the runtime stores nothing except the handle's reference to the task, and tasks that
 //! are not awaited pay nothing.
 
-use super::Door;
+use super::door::Door;
 use super::wait::internal;
 use crate::depend::{Side, TaskRef};
 use crate::driver::waiters::own_waker;

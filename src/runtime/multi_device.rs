@@ -1,12 +1,8 @@
-//! Tasks that run across all devices of their unit: how to describe them, and when they are refused.
+//! Description of tasks that run across all devices of their unit.
 //!
 //! The placement of the parts is in `engine/placement/multi_device.rs`.
 
-use super::{Door, TaskBuilder};
-use crate::depend::{AccessRecord, Mode};
-use crate::engine::bytes_in_each;
-use crate::error::SubmitError;
-use crate::machine::UnitKind;
+use super::submit::TaskBuilder;
 use crate::task::Accesses;
 use std::sync::Arc;
 
@@ -94,41 +90,4 @@ impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
         (self.hints.across, self.hints.device) = (Some(ends.collect::<Arc<[usize]>>()), None);
         self
     }
-}
-
-/// Checks that some unit has room for the parts of a task. `ends` contains the end of each part's accesses in the list;
-/// `usable` selects the kinds of unit.
-pub(super) fn check(
-    door: &Door,
-    task: &str,
-    ends: &[usize],
-    usable: impl Fn(UnitKind) -> bool,
-    records: &[AccessRecord<'_>],
-    at_home: bool,
-) -> Result<(), SubmitError> {
-    if let Some(access) = records.iter().find(|access| matches!(access.mode, Mode::Reduction(_))) {
-        return Err(SubmitError::ReductionAcrossDevices { task: task.into(), data: access.datum.to_string() });
-    }
-    let machine = &door.driver.shared().machine;
-    let mut least_lacking: Option<(u64, u64)> = None;
-    for unit in machine.units().iter().filter(|unit| usable(unit.kind)) {
-        let spaces: Vec<_> = machine.spaces_of(unit.id).collect();
-        let bytes = bytes_in_each(ends, &spaces, |visit| records.iter().for_each(|record| visit(*record)));
-        let of_spaces = bytes
-            .iter()
-            .zip(&spaces)
-            .map(|(bytes, space)| (*bytes, door.driver.shared().machine.capacity_bytes(*space)));
-        let lacking = of_spaces.max_by_key(|(needed, capacity)| needed.saturating_sub(*capacity));
-        match lacking {
-            Some((needed, capacity)) if needed > capacity && !at_home => {
-                let before = least_lacking.get_or_insert((needed, capacity));
-                if needed - capacity < before.0 - before.1 {
-                    *before = (needed, capacity);
-                }
-            }
-            _ => return Ok(()),
-        }
-    }
-    let Some((needed_bytes, capacity_bytes)) = least_lacking else { return Ok(()) };
-    Err(SubmitError::WorkingSet { task: task.into(), needed_bytes, capacity_bytes })
 }

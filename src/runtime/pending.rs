@@ -4,10 +4,11 @@
 //! of the end of the task unless the program waits; in that case, an internal task that comes after it wakes the thread
 //! or the future. A caller that takes the result also waits for its readers (`sync/readers.rs`).
 
+use super::door::Door;
 use super::futures::Seat;
 use super::handle::TaskHandle;
+use super::runtime::Runtime;
 use super::wait::internal;
-use super::{Door, Runtime};
 use crate::depend::{Side, Submitting, running};
 use crate::driver::inside;
 use crate::driver::waiters::{Awaited, own_waker};

@@ -4,8 +4,9 @@
 //! these devices prefer to a body for any accelerator. This module wraps the body so that it gets a task of that
 //! interface instead of a launcher.
 
+use super::for_each::LoopBuilder;
 use super::record::Recorded;
-use super::{LoopBuilder, TaskBuilder};
+use super::submit::TaskBuilder;
 use crate::kernel::{CudaTask, HipTask, Launcher, OpenClTask};
 use crate::machine::UnitKind;
 use crate::memory::{AccessList, Common, DeviceBody, IntoOutcome, Keep, Share, SharedDeviceBody, Slot};

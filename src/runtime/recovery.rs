@@ -5,8 +5,10 @@
 //! failures from its predecessors, so a failure spreads no further through the dependence graph, and a region that was
 //! lost in the directory is good again.
 
+use super::door::Door;
+use super::pending::Pending;
+use super::runtime::Runtime;
 use super::wait::internal;
-use super::{Door, Pending, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, running};
 use crate::error::{Called, SubmitError};
 use crate::ids::SpaceId;

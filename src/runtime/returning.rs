@@ -1,7 +1,7 @@
 //! Tasks that return a result.
 
-use super::TaskBuilder;
 use super::pending::Pending;
+use super::submit::TaskBuilder;
 use crate::Context;
 use crate::depend::Kinds;
 use crate::error::{BoxError, Called, SubmitError};

@@ -10,8 +10,12 @@
 //! has its own strides; gaps between its rows are never touched, and a borrowed home is not page-locked. The runtime
 //! cannot be shut down while one of its scopes is open.
 
+use super::door::Door;
+use super::for_each::LoopBuilder;
+use super::group::TaskGroup;
 use super::release::release;
-use super::{Door, LoopBuilder, Runtime, TaskBuilder, TaskGroup};
+use super::runtime::Runtime;
+use super::submit::TaskBuilder;
 use crate::Context;
 use crate::depend::TaskRef;
 use crate::error::{RunError, SubmitError};
@@ -25,7 +29,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Runtime {
     /// Calls `f` with a scope, in which tasks can use the calling function's variables: arrays are borrowed in place,
@@ -425,39 +428,5 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").field("pending", &self.group.pending()).finish_non_exhaustive()
-    }
-}
-
-/// The number of open scopes of a runtime. Closed when the runtime ends; no scope can be opened after that.
-#[derive(Debug, Default)]
-pub(super) struct OpenScopes(AtomicU64);
-
-/// An open scope.
-#[derive(Debug)]
-struct OpenScope<'a>(&'a OpenScopes);
-
-impl OpenScopes {
-    const CLOSED: u64 = 1 << 63;
-
-    fn open(&self) -> Result<OpenScope<'_>, SubmitError> {
-        let one_more = |open: u64| (open & Self::CLOSED == 0).then_some(open + 1);
-        let opened = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
-        opened.map(|_| OpenScope(self)).map_err(|_| SubmitError::ShutDown)
-    }
-
-    /// Refuses further scopes.
-    ///
-    /// # Errors
-    /// Fails if a scope is open.
-    pub(super) fn close(&self) -> Result<(), SubmitError> {
-        let closed = |open: u64| (open & !Self::CLOSED == 0).then_some(Self::CLOSED);
-        let closed = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, closed);
-        closed.map(drop).map_err(|_| SubmitError::InsideScope { call: "shutdown" })
-    }
-}
-
-impl Drop for OpenScope<'_> {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

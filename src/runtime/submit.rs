@@ -5,10 +5,13 @@
 //! separately, and dropped immediately if the machine has no device.
 
 use super::admission::{Admission, Admitted, Results};
-use super::children::{EntranceOf, Kin};
-use super::{Door, Runtime, TaskHandle};
+use super::door::Door;
+use super::entrance::{EntranceOf, Kin};
+use super::handle::TaskHandle;
+use super::hints::Hints;
+use super::runtime::Runtime;
 use crate::Context;
-use crate::depend::{AccessRecord, Body, FEW_ACCESSES, Group, Kinds, Submitting};
+use crate::depend::{AccessRecord, Body, FEW_ACCESSES, Kinds, Submitting};
 use crate::driver::admission::Description;
 use crate::error::{Called, SubmitError};
 use crate::ids::{DeviceId, Iteration, TaskId};
@@ -21,7 +24,6 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
 
 impl Runtime {
     /// Begins the description of a task with these accesses, usually a tuple; see [`Accesses`]. Bodies can submit tasks
@@ -70,26 +72,6 @@ pub struct TaskBuilder<'rt, A: Accesses, C = NoBody, K = Owned> {
     pub(super) kinds: Kinds,
     pub(super) host_only: bool,
     pub(super) hints: Hints,
-}
-
-/// A task's index in an iteration space, and whether the task merely follows that index to its unit without influencing
-/// the distribution of the indices.
-pub(super) type Index = (IterationSpace, usize, bool);
-
-/// The properties of a task, apart from its accesses, that schedulers may use.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Hints {
-    pub(super) priority: i32,
-    pub(super) cost: Option<f64>,
-    /// The device that the task must run on; `None` lets the scheduler choose.
-    pub(super) device: Option<DeviceId>,
-    /// For a task across all devices of its unit, the end of each part's accesses.
-    pub(super) across: Option<Arc<[usize]>>,
-    pub(super) at: Option<Index>,
-    /// The loop iteration that the task executes.
-    pub(super) iteration: Iteration,
-    /// The group that the task is a member of, with the ID of that group's runtime.
-    pub(super) group: Option<(u64, Arc<Group>)>,
 }
 
 impl<A: Accesses, C, K> fmt::Debug for TaskBuilder<'_, A, C, K> {

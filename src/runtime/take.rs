@@ -5,8 +5,9 @@
 //! out. The submitting thread always waits for that task, because once the memory is gone, the data object must stay
 //! taken.
 
+use super::door::Door;
+use super::runtime::Runtime;
 use super::wait::internal;
-use super::{Door, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef, running};
 use crate::driver::waiters::own_waker;
 use crate::error::{Called, RunError, SubmitError, TakeError};

@@ -1,6 +1,6 @@
 //! Values and tokens: creating them, and reading a value.
 
-use super::Runtime;
+use super::runtime::Runtime;
 use super::wait::internal;
 use crate::depend::{Side, Submitting, running};
 use crate::driver::waiters::own_waker;

@@ -4,7 +4,8 @@
 //! second mechanism. A thread that hosts a unit executes tasks while it waits; other threads sleep.
 
 use super::admission::Results;
-use super::{Door, Runtime};
+use super::door::Door;
+use super::runtime::Runtime;
 use crate::depend::{Domain, Side, Submitting, TaskRef, running};
 use crate::driver::admission::Description;
 use crate::driver::deadlock::{Circle, Vain, key_of_task};

@@ -1,6 +1,7 @@
-//! Checks that a layer of the library uses only the layers above it in the table of ARCHITECTURE.md.
+//! Checks that a layer of the library uses only the layers above it in the table of ARCHITECTURE.md, and that imports
+//! inside `runtime/` go one way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -67,4 +68,52 @@ fn layer_uses_only_layers_above_it() {
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// Returns the names that follow each occurrence of `prefix`, which may be a list in braces.
+fn names_after(code: &str, prefix: &str) -> Vec<String> {
+    let first_word = |text: &str| text.trim_start().split(|c: char| !is_word(c)).next().unwrap().to_owned();
+    let mut names = Vec::new();
+    for used in code.split(prefix).skip(1) {
+        match used.strip_prefix('{') {
+            Some(list) => names.extend(list.split('}').next().unwrap().split(',').map(first_word)),
+            None => names.push(first_word(used)),
+        }
+    }
+    names.retain(|name| !name.is_empty() && name != "super");
+    names
+}
+
+#[test]
+fn imports_between_files_of_runtime_go_one_way() {
+    let folder = root().join("src/runtime");
+    let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
+    for_each_file(&folder, &mut |path, code| {
+        let inside = path.strip_prefix(&folder).unwrap();
+        let own = inside.iter().next().unwrap().to_string_lossy().replace(".rs", "");
+        if own == "mod" {
+            return; // it declares the others
+        }
+        let is_direct =
+            inside.components().count() == 1 || inside.components().count() == 2 && path.ends_with("mod.rs");
+        let up = if is_direct { "super::" } else { "super::super::" };
+        let mut names = [names_after(code, up), names_after(code, "crate::runtime::")].concat();
+        if is_direct && inside.components().count() == 2 {
+            names.retain(|name| folder.join(name).is_dir() || folder.join(format!("{name}.rs")).exists());
+        }
+        names.retain(|name| *name != own);
+        uses.entry(own).or_default().extend(names);
+    });
+    assert!(uses.len() > 30 && uses["submit"].contains("door"), "{uses:?}");
+    let files: BTreeSet<String> = uses.keys().cloned().collect();
+    let unknown: Vec<_> = uses.iter().filter(|(_, names)| !names.is_subset(&files)).collect();
+    assert!(unknown.is_empty(), "these do not import from the file that defines a name:\n{unknown:#?}");
+    while let Some(last) = uses.keys().find(|own| uses[*own].is_empty()).cloned() {
+        uses.remove(&last);
+        uses.values_mut().for_each(|names| _ = names.remove(&last));
+    }
+    while let Some(first) = uses.keys().find(|own| !uses.values().any(|names| names.contains(*own))).cloned() {
+        uses.remove(&first); // it only uses files of a circle
+    }
+    assert!(uses.is_empty(), "these files import each other:\n{uses:#?}");
 }

@@ -3,7 +3,7 @@
 //! Calls of the program have precedence over OpenMP's variables; [`CoresTaken::plan`] determines the default. The table
 //! at [`Builder::pin_threads`] is the contract. Nothing in this module binds a thread.
 
-use super::super::Builder;
+use super::super::builder::Builder;
 use super::environment;
 use super::parts::places_error;
 use crate::error::BuildError;

@@ -7,8 +7,9 @@ mod parts;
 mod simulated;
 mod threads;
 
+use super::builder::Builder;
 use super::live::{Live, LiveOrder};
-use super::{Builder, Runtime};
+use super::runtime::Runtime;
 use crate::error::BuildError;
 
 impl Builder {

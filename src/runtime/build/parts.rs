@@ -1,6 +1,7 @@
 //! The steps of building a runtime that are the same for both drivers.
 
-use super::super::{Builder, Runtime};
+use super::super::builder::Builder;
+use super::super::runtime::Runtime;
 use super::environment;
 use crate::depend::Recorder;
 use crate::driver::shared::Shared;
@@ -10,10 +11,10 @@ use crate::energy::{Account, Metered, Power};
 use crate::engine::{Engine, Placement, Scheduler};
 use crate::error::BuildError;
 use crate::machine::{ComputeUnit, Machine, UnitConfig, UnitKind};
-use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
+use crate::runtime::door::Door;
 use crate::runtime::live::Live;
 use crate::sched::fpm::Known;
 use crate::sched::{self, Model};

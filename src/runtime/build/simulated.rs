@@ -1,6 +1,7 @@
 //! Construction of a runtime that simulates a machine.
 
-use super::super::{Builder, Runtime};
+use super::super::builder::Builder;
+use super::super::runtime::Runtime;
 use super::parts::{dynamic_w, places_error};
 use crate::driver::simulated::Simulated;
 use crate::energy::Account;

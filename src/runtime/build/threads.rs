@@ -1,6 +1,7 @@
 //! Construction of a runtime on the machine that the program runs on.
 
-use super::super::{Builder, Runtime};
+use super::super::builder::Builder;
+use super::super::runtime::Runtime;
 use super::binding::Bound;
 use super::environment;
 use super::parts::dynamic_w;

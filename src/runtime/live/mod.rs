@@ -14,7 +14,7 @@ pub(super) mod progress;
 #[cfg(all(unix, feature = "signals"))]
 pub(super) mod signals;
 
-use super::{Door, Runtime};
+use super::door::Door;
 use crate::error::BuildError;
 use std::sync::Arc;
 
@@ -63,28 +63,5 @@ impl Live {
     pub(super) fn end(&self) {
         #[cfg(feature = "progress")]
         self.progress.iter().for_each(progress::Progress::end);
-    }
-}
-
-impl Runtime {
-    /// Calls `print` while no progress is displayed, so that the display does not garble the output of `print` on a
-    /// terminal. Without [`Builder::progress`](crate::Builder), it just calls `print`.
-    ///
-    /// ```
-    /// use thalweg::prelude::*;
-    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
-    /// let answer = rt.without_progress(|| {
-    ///     println!("half of it is done");
-    ///     42
-    /// });
-    /// assert_eq!(answer, 42);
-    /// # Ok::<(), BuildError>(())
-    /// ```
-    pub fn without_progress<R>(&self, print: impl FnOnce() -> R) -> R {
-        #[cfg(feature = "progress")]
-        if self.live.progress.is_some() && !self.shared().is_in_child() {
-            return progress::suspended(print);
-        }
-        print()
     }
 }

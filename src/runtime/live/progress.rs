@@ -14,8 +14,8 @@ use super::bars::{self, Bars};
 use super::figures::{Counts, Figures, History, UnitCounts};
 use crate::driver::reasons::time;
 use crate::driver::shared::Shared;
-use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
+use crate::runtime::door::Door;
 use crate::sync::Birth;
 use parking_lot::{Condvar, Mutex};
 use std::io;
@@ -112,7 +112,7 @@ impl Drop for Progress {
 }
 
 /// Calls `print` while no bars are on the terminal.
-pub(super) fn suspended<R>(print: impl FnOnce() -> R) -> R {
+pub(in crate::runtime) fn suspended<R>(print: impl FnOnce() -> R) -> R {
     bars::of_process().suspend(print)
 }
 

@@ -10,7 +10,7 @@
 //! Nothing in this module is called by a task or runs in the signal handler.
 
 use crate::driver::reasons::explain_all;
-use crate::runtime::Door;
+use crate::runtime::door::Door;
 use crate::sync::{Birth, share};
 use parking_lot::Mutex;
 use signal_hook::consts::SIGUSR1;

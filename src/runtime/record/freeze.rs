@@ -7,7 +7,7 @@ use crate::depend::{Datum, Freezer, Fringe, Keeps, Replays, Settle, running};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
 use crate::memory::settle;
-use crate::runtime::Door;
+use crate::runtime::door::Door;
 use crate::task::Kept;
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ use crate::depend::Mode;
 use crate::ids::{DataId, DeviceId};
 use crate::machine::ComputeUnit;
 use crate::region::{Block, MAX_DIMS, RegionMap};
-use crate::runtime::Door;
+use crate::runtime::door::Door;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@
 //!
 //! A run touches only its own tasks of the recording, and changes no launch.
 
-use super::super::submit::Index;
+use super::super::hints::Index;
 use super::Obstacle;
 use super::step::Step;
 use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
@@ -23,7 +23,7 @@ use crate::error::{BoxError, DeviceError, FailureReason, SubmitError, TaskFailur
 use crate::ids::{DataId, DeviceId, Iteration, TaskId};
 use crate::kernel::{DeviceSite, Graphs, Launcher};
 use crate::region::{Block, MAX_DIMS};
-use crate::runtime::Door;
+use crate::runtime::door::Door;
 use crate::sched::Beside;
 use crate::sync::Pooled;
 use crate::task::Kept;

@@ -1,7 +1,9 @@
 //! The steps of a recording: tasks that can be submitted any number of times.
 
-use super::super::submit::{Hints, Index, TaskBuilder};
-use super::super::{Door, for_each::LoopBody};
+use super::super::door::Door;
+use super::super::for_each::LoopBody;
+use super::super::hints::{Hints, Index};
+use super::super::submit::TaskBuilder;
 use super::Obstacle;
 use super::task::About;
 use crate::Context;
@@ -10,7 +12,7 @@ use crate::error::{Called, SubmitError};
 use crate::ids::{DeviceId, Iteration, TaskId};
 use crate::memory::{AccessList, ForDevices, IntoOutcome, NoBody, Slot, Span, Staying};
 use crate::region::Block;
-use crate::runtime::children::{EntranceOf, Kin};
+use crate::runtime::entrance::{EntranceOf, Kin};
 use crate::sealed::{INTERNAL, Internal, Sealed};
 use crate::task::{Accesses, IterationSpace, Kept, Recorded};
 use std::borrow::Cow;

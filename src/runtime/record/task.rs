@@ -6,7 +6,8 @@
 use super::super::bodies::Bodies;
 use super::super::for_each::{LoopBody, LoopBuilder, count};
 use super::super::group::Ungrouped;
-use super::super::submit::{Hints, TaskBuilder};
+use super::super::hints::Hints;
+use super::super::submit::TaskBuilder;
 use super::Recorder;
 use super::step::{RecordedBody, RecordedTask};
 use crate::Context;

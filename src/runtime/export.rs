@@ -8,7 +8,7 @@
 //!
 //! Only this internal task allocates and copies memory.
 
-use super::Runtime;
+use super::runtime::Runtime;
 use super::wait::{in_vain, internal};
 use crate::depend::{Detachment, Hold, Side, Submitting, running};
 use crate::driver::Driver;

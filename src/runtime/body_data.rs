@@ -4,7 +4,7 @@
 //! without a declaration by their parent. Like any other data object, it has its own history (`depend/domain.rs`).
 //! Nothing else is different: it is gone when its last handle is dropped, and may outlive the body that created it.
 
-use super::children::door;
+use super::entrance::door;
 use crate::Context;
 use crate::depend::Entrance;
 use crate::error::TakeError;

@@ -1,0 +1,83 @@
+//! Settings of the threads that execute tasks, and of the number of pending tasks.
+
+use super::Builder;
+
+impl Builder {
+    /// Lets the thread that builds the runtime execute tasks as CPU unit 0 whenever it waits, instead of starting a
+    /// thread for that unit.
+    ///
+    /// This way a machine with as many units as cores is not oversubscribed. While the building thread neither waits
+    /// nor submits, other units take the tasks queued at unit 0; if there is only one unit, no task runs during that
+    /// time. If threads are bound, the building thread is moved to the unit's core once, but is not bound to it. The
+    /// call has no effect on a machine without CPU units.
+    ///
+    /// Executing tasks prolongs a wait of that thread only while a body is computing on the thread. If such a body
+    /// itself waits, it is left suspended, and continues when the same thread waits again or ends. The body runs on a
+    /// stack of [`stack_bytes`](Self::stack_bytes). If another thread waits in the meantime, it executes the tasks of
+    /// unit 0 instead, and does not return from its wait before the bodies that it has begun have ended.
+    pub fn use_current_thread(mut self, yes: bool) -> Self {
+        self.use_current_thread = yes;
+        self
+    }
+
+    /// Sets whether the units' threads are bound to their cores. A bound thread may run on all cores of its unit, and
+    /// so may the threads that a body starts. A thread that hosts a unit because of
+    /// [`use_current_thread`](Self::use_current_thread) is never bound.
+    ///
+    /// | the first of these that is set | threads are bound |
+    /// | --- | --- |
+    /// | `pin_threads(yes)` | if `yes` |
+    /// | [`places`](Self::places) | always |
+    /// | the variable `OMP_PROC_BIND` | unless it is `false` |
+    /// | the variable `OMP_PLACES` | always |
+    /// | none of them | if the units use each core of the process once, and no other runtime has bound threads to one of them |
+    ///
+    /// "Other runtimes" means runtimes of this process and, on Linux, of other processes. If this runtime still shares
+    /// cores with another one, there is a [warning](crate::machine::Machine::warnings); the first such warning is also written to
+    /// standard error.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").pin_threads(false).build()?; // the system places it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pin_threads(mut self, yes: bool) -> Self {
+        self.pin_threads = Some(yes);
+        self
+    }
+
+    /// Sets the size in bytes of the stacks that bodies run on. The stack of a thread that hosts a unit because of
+    /// [`use_current_thread`](Self::use_current_thread) does not change. The default is 8 MiB, or the value of the
+    /// environment variable `RUST_MIN_STACK` if that is larger. The minimum is 64 KiB; with a smaller size, building
+    /// the runtime fails.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").stack_bytes(64 << 20).build()?;
+    /// let body = |_: &thalweg::Context, ()| assert_eq!(std::hint::black_box(&[0u8; 16 << 20])[99], 0);
+    /// rt.task("deep", ()).cpu(body).submit()?;
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stack_bytes(mut self, bytes: usize) -> Self {
+        self.stack_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets how many tasks may be pending before a submission waits until half of them have finished. A submitter that
+    /// hosts a unit executes pending tasks while it waits. The default is 512 per unit and at least 1024, which is
+    /// enough for the scheduler to look ahead and small enough for the caches. Submissions inside bodies do not wait.
+    ///
+    /// A body that such a submitter executes must not wait for anything that the same thread does after the submission,
+    /// because it would wait forever. A program with such bodies needs a window large enough for all tasks that it
+    /// submits before the awaited action, or a submitter that hosts no unit.
+    ///
+    /// This is not a hard limit, because a thread checks it only at least once every 32 submissions. If nothing
+    /// finishes because every task waits for tasks that are yet to be submitted, the submission stops waiting after a
+    /// while: after four times the recent duration of a task, and at least 50 ms while a body computes. If the body
+    /// sleeps, it may be waiting for the submitter, so the submission waits only half as long.
+    pub fn max_pending_tasks(mut self, tasks: usize) -> Self {
+        self.window = Some(tasks);
+        self
+    }
+}
