@@ -31,7 +31,9 @@ pub use argument::{Argument, Arguments, Parameters, Read, Write};
 pub use launcher::{Launcher, Threads};
 pub use module::{CParameter, CType, Module, ModuleError, ModuleKernel, ModuleParameter, ModuleParameters, Plain};
 pub use program::{Kernel, Program};
-pub use raw::{CudaTask, DeviceRegion, HipTask, OpenClRegion, OpenClTask};
+#[doc(hidden)] // inference finds them
+pub use raw::{Addressed, RawInterface};
+pub use raw::{Cuda, DeviceRegion, Hip, OpenCl, OpenClRegion, RawTask};
 pub use scalar::Scalar;
 pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
