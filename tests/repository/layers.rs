@@ -1,8 +1,17 @@
-//! Checks that a layer of the library uses only the layers above it in the table of ARCHITECTURE.md.
+//! Checks that a layer of the library uses only the layers above it in the table of ARCHITECTURE.md, and that the
+//! folders inside a layer use each other in one direction only.
 
-use std::collections::BTreeSet;
+use super::imports::{Module, Modules};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+
+/// Folders that use each other. A task's block carries its gate in a replay, and a replay consists of such blocks.
+const CIRCLES: [&str; 1] = ["depend: node, replay"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
 
 /// Returns the layers in the table's order. A layer consists of all files below its folder in `src`.
 fn layers() -> Vec<String> {
@@ -18,53 +27,56 @@ fn layers() -> Vec<String> {
     layers
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Calls `look` with each file of the library and its text without comments and tests.
-fn for_each_file(folder: &Path, look: &mut dyn FnMut(&Path, &str)) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            for_each_file(&path, look);
-        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("lib.rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
-            let is_of_tests = path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
-            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-            look(&path, &if is_of_tests { String::new() } else { code.collect::<Vec<_>>().join("\n") });
-        }
-    }
-}
-
 #[test]
 fn layer_uses_only_layers_above_it() {
     let (layers, mut seen, mut wrong) = (layers(), BTreeSet::new(), BTreeSet::new());
-    let rank = |name: &str| layers.iter().position(|layer| layer == name);
-    for_each_file(&root().join("src"), &mut |path, code| {
-        let inside = path.strip_prefix(root().join("src")).unwrap();
-        let layer = inside.iter().next().unwrap().to_string_lossy().replace(".rs", "");
-        let own = rank(&layer).unwrap_or_else(|| panic!("the table in ARCHITECTURE.md lacks `{layer}`"));
-        seen.insert(layer);
-        for used in code.split("crate::").skip(1) {
-            let names = used.strip_prefix('{').map_or(used, |list| list.split('}').next().unwrap());
-            let until = if used.starts_with('{') {
-                names.len()
-            } else {
-                names.find(|c: char| !is_word(c)).unwrap_or(names.len())
-            };
-            for name in names[..until].split(|c: char| !is_word(c)) {
-                if rank(name).is_some_and(|rank| rank > own) {
-                    wrong.insert(format!("{} uses {name}", inside.display()));
-                }
-            }
+    let rank = |module: &Module| {
+        let rank = layers.iter().position(|layer| *layer == module[0]);
+        rank.unwrap_or_else(|| panic!("the table in ARCHITECTURE.md lacks `{}`", module[0]))
+    };
+    Modules::below(&root().join("src")).for_each_use(&mut |from, to| {
+        seen.insert(from[0].clone());
+        if to.is_empty() || rank(to) > rank(from) {
+            wrong.insert(format!("{} uses {}", from.join("/"), if to.is_empty() { "lib.rs" } else { &to[0] }));
         }
     });
     assert!(wrong.is_empty(), "layers use layers below them:\n{wrong:#?}");
-    assert!(seen.len() > 15 && layers.iter().all(|layer| seen.contains(layer)), "{layers:?} {seen:?}");
+    assert!(seen.len() > 15 && seen.iter().all(|layer| layers.contains(layer)), "{layers:?} {seen:?}");
 }
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+#[test]
+fn folders_of_a_layer_form_no_circle() {
+    let modules = Modules::below(&root().join("src"));
+    // For each folder, which of its folders use which.
+    let mut uses: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    modules.for_each_use(&mut |from, to| {
+        let common = from.iter().zip(to).take_while(|(from, to)| from == to).count();
+        if let (Some(user), Some(used)) = (from.get(common), to.get(common))
+            && modules.is_folder(&from[..=common])
+            && modules.is_folder(&to[..=common])
+        {
+            let inside = uses.entry(from[..common].to_vec()).or_default();
+            inside.entry(user.clone()).or_default().insert(used.clone());
+        }
+    });
+    let mut circles = Vec::new();
+    for (folder, mut inside) in uses {
+        // A folder that uses none of the others, or that none of the others uses, is in no circle.
+        loop {
+            let before = inside.len();
+            let used: BTreeSet<String> = inside.values().flatten().cloned().collect();
+            inside.retain(|user, _| used.contains(user));
+            let users: BTreeSet<String> = inside.keys().cloned().collect();
+            inside.values_mut().for_each(|used| used.retain(|name| users.contains(name)));
+            inside.retain(|_, used| !used.is_empty());
+            if inside.len() == before {
+                break;
+            }
+        }
+        if !inside.is_empty() {
+            let names: Vec<String> = inside.into_keys().collect();
+            circles.push(format!("{}: {}", folder.join("/"), names.join(", ")));
+        }
+    }
+    assert_eq!(circles, CIRCLES, "folders use each other; try moving what both need to a third one");
 }
