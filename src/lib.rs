@@ -36,8 +36,9 @@
 //! | `07_failure` | poison, and how to recover from it | [`Runtime::wait`], [`Runtime::clear`] |
 //! | `08_simulate` | a simulated machine | `Builder::simulate` |
 //! | `09_own_scheduler` | a custom policy | [`sched::Policy`], [`Builder::policy`] |
-//! | `10_own_opencl` | your own kernels, launched by direct calls of OpenCL | [`TaskBuilder::opencl`], [`kernel::OpenClTask`] |
-//! | `11_cublas` | a library on the task's stream | [`TaskBuilder::cuda`], [`kernel::CudaTask::keep`] |
+//! | `10_own_opencl` | your own kernels, launched by direct calls of OpenCL | [`TaskBuilder::opencl`], [`kernel::RawTask`] |
+//! | `11_cublas` | a library on the task's stream | [`TaskBuilder::cuda`], [`kernel::RawTask::keep`] |
+//! | `13_several_devices` | a part for each device, and a task across all of them | [`LoopBuilder::spread`], [`TaskBuilder::across_devices`], [`TaskBuilder::on_device`] |
 //!
 //! There are also complete programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input),
 //! `npb_mz` (the multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (work divided between CPU and devices,

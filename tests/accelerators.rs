@@ -10,8 +10,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::kernel::{
-    CType, DeviceView, DeviceViewMut, Kernel, Module, ModuleKernel, OpenClRegion, OpenClTask, Plain, Program, Read,
-    Write,
+    CType, DeviceView, DeviceViewMut, Kernel, Module, ModuleKernel, OpenCl, OpenClRegion, Plain, Program, RawTask,
+    Read, Write,
 };
 use thalweg::memory::Reducer;
 use thalweg::prelude::*;
@@ -346,7 +346,7 @@ fn opencl_bodies_are_ordered_with_kernels_of_the_dialect() {
 fn opencl_bodies_work_in_loops_and_recordings() {
     for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
         let Some(rt) = opencl(units) else { return };
-        let copied = |cx: &mut OpenClTask<'_>, x: &DeviceView<'_, f64>, y: &mut DeviceViewMut<'_, f64>| {
+        let copied = |cx: &mut RawTask<'_, OpenCl>, x: &DeviceView<'_, f64>, y: &mut DeviceViewMut<'_, f64>| {
             let (from, to, bytes) = (cx.region(x), cx.region_mut(y), x.len() * 8);
             enqueue_copy(cx.queue(), from, to, bytes).map_err(|code| format!("error {code}"))
         };

@@ -90,7 +90,7 @@ fn every_numbered_example_checks_its_result() {
     let steps = ["01_hello", "02_reduction", "03_stencil", "04_pipeline"];
     let more =
         ["05_matmul", "06_gpu_axpy", "07_failure", "08_simulate", "09_own_scheduler", "10_own_opencl", "11_cublas"];
-    for step in steps.into_iter().chain(more) {
+    for step in steps.into_iter().chain(more).chain(["13_several_devices"]) {
         let output = run(step, "");
         assert!(output.status.success() && !output.stdout.is_empty(), "{step}: {output:?}");
     }

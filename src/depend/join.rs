@@ -113,7 +113,10 @@ fn make_plain(
 }
 
 /// Makes a bodiless task with these accesses and a unique ID. It has no predecessors yet.
-pub(super) fn bodiless(own: Own, accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + 'static) -> Submitting {
+pub(super) fn bodiless(
+    own: Own,
+    accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + Sync + 'static,
+) -> Submitting {
     helper(own, true, accesses)
 }
 
@@ -122,7 +125,11 @@ pub(super) fn starter(own: Own) -> Submitting {
     helper(own, false, |_| ())
 }
 
-fn helper(own: Own, join: bool, accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + 'static) -> Submitting {
+fn helper(
+    own: Own,
+    join: bool,
+    accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + Sync + 'static,
+) -> Submitting {
     /// The next ID. Starts above all IDs that submitted tasks can get.
     static NEXT: AtomicU64 = AtomicU64::new(1 << 61);
     let id = TaskId(NEXT.fetch_add(1, Ordering::Relaxed));

@@ -100,7 +100,6 @@ impl Shared {
         watch: Watch,
         tracer: Option<Arc<Tracer>>,
     ) -> Self {
-        crate::sync::prepare_fences();
         Self {
             id,
             engine,

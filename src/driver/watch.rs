@@ -5,8 +5,8 @@
 //! only once until another task finishes. The report does not prove a deadlock, because a body may simply take that
 //! long.
 //!
-//! Units publish the tasks that they run at a cost of two stores and three loads per task (`sync/exposed.rs`). This is
-//! so cheap because the fence is on the side of the reading thread.
+//! Units publish the tasks that they run at a cost of a load, a store and a swap of one word per task
+//! (`sync/exposed.rs`).
 //!
 //! No user code is called while the lock of this module is held.
 
@@ -244,8 +244,8 @@ pub(super) fn begun_tasks(
             let list = if waits_at.is_some() { &mut waiting } else { &mut running };
             list.push(RunningTask { waits_at, ..RunningTask::of(unit, task, body) });
         };
-        // SAFETY: every body guarantees that `Body::accesses` reads nothing that changes while the body runs, so
-        // calling it from this thread causes no data race.
+        // SAFETY: `see` calls no method of the body except `Body::accesses`. The trait's contract, which every
+        // implementation upholds, lets other threads call it while the body runs.
         unsafe { exposed.look(see) };
     }
     waiting.sort_unstable_by_key(|task: &RunningTask| task.task);

@@ -7,10 +7,10 @@ use crate::depend::OwnedTask;
 use crate::depend::{Recorder, TaskGraph};
 use crate::ids::{DataId, SpaceId, TaskId};
 use crate::region::Block;
-#[cfg(feature = "sim")]
-use crate::sched::Model;
 use crate::sched::fpm::SharesInUse;
 use crate::sched::{AffinityStatistics, Choice, LowerBound};
+#[cfg(feature = "sim")]
+use crate::sched::{Model, Policy};
 use std::sync::Arc;
 
 /// Statistics of placement so far; empty without placement.
@@ -65,10 +65,10 @@ impl Engine {
             traffic: placement.traffic(),
             busy_ns: placement.busy_ns().to_vec(),
             evictions: placement.evictions(),
-            affinity: placement.affinity(),
-            bound: placement.bound(),
-            shares: placement.shares(),
-            choice: placement.choice(),
+            affinity: placement.scheduler().look(|policy| policy.affinity()),
+            bound: placement.scheduler().look(|policy| policy.bound()),
+            shares: placement.scheduler().look(|policy| policy.shares().cloned()),
+            choice: placement.scheduler().look(|policy| policy.choice().cloned()),
         };
         self.ask(counts).unwrap_or_default()
     }
@@ -82,11 +82,11 @@ impl Engine {
     /// Returns the times of tasks or units that the policy has learned, as text; `None` if it has learned none.
     #[cfg(feature = "sim")]
     pub(crate) fn model(&self) -> Option<String> {
-        let text = |placement: &Placement| {
-            let model = placement.model().filter(|model| !model.is_empty()).map(Model::to_text);
-            model.or_else(|| Some(placement.profiles()?.to_text()))
+        let text = |policy: &dyn Policy| {
+            let model = policy.model().filter(|model| !model.is_empty()).map(Model::to_text);
+            model.or_else(|| Some(policy.profiles()?.to_text()))
         };
-        self.ask(text).flatten()
+        self.ask(|placement| placement.scheduler().look(text)).flatten()
     }
 
     /// Describes in words where every placed task is, to diagnose a stall.

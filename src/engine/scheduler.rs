@@ -20,11 +20,7 @@ use super::failures::{FailureLog, NO_TASK};
 use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
-use crate::sched::fpm::{Known, SharesInUse};
-use crate::sched::{
-    AffinityStatistics, Choice, CopySample, Decision, LowerBound, Model, Policy, ReadyTask, Sample, Stealing,
-    SubmittedTask, UnitSet, View,
-};
+use crate::sched::{CopySample, Decision, Policy, ReadyTask, Sample, Stealing, SubmittedTask, UnitSet, View};
 use crate::sync::drop_quietly;
 use std::cell::RefCell;
 use std::fmt;
@@ -165,37 +161,8 @@ impl Scheduler {
         self.call(format_args!("it was notified that data have moved"), |policy| policy.data_moved());
     }
 
-    /// Calls [`Policy::affinity`].
-    pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
-        self.look(|policy| policy.affinity())
-    }
-
-    /// Calls [`Policy::bound`].
-    pub(super) fn bound(&self) -> Option<LowerBound> {
-        self.look(|policy| policy.bound())
-    }
-
-    /// Calls [`Policy::shares`].
-    pub(super) fn shares(&self) -> Option<SharesInUse> {
-        self.look(|policy| policy.shares().cloned())
-    }
-
-    /// Calls [`Policy::profiles`].
-    pub(super) fn profiles(&self) -> Option<Known> {
-        self.look(|policy| policy.profiles())
-    }
-
-    /// Calls [`Policy::choice`].
-    pub(super) fn choice(&self) -> Option<Choice> {
-        self.look(|policy| policy.choice().cloned())
-    }
-
-    /// Calls [`Policy::model`].
-    pub(super) fn model(&self) -> Option<&Model> {
-        self.look(|policy| policy.model())
-    }
-
-    fn look<'a, R>(&'a self, question: impl FnOnce(&'a dyn Policy) -> Option<R>) -> Option<R> {
+    /// Returns the policy's answer to a question that does not change its state; `None` if a user's policy panics.
+    pub(super) fn look<'a, R>(&'a self, question: impl FnOnce(&'a dyn Policy) -> Option<R>) -> Option<R> {
         match &self.own {
             None => question(&*self.policy),
             Some(own) => asked(own.runtime, || question(&*self.policy)).ok().flatten(),

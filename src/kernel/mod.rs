@@ -33,7 +33,9 @@ pub use launcher::{Launcher, Threads};
 pub use module::{CParameter, ModuleParameter};
 pub use module::{CType, Module, ModuleError, ModuleKernel, ModuleParameters, Plain};
 pub use program::{Kernel, Program};
-pub use raw::{CudaTask, DeviceRegion, HipTask, OpenClRegion, OpenClTask};
+#[doc(hidden)] // inference finds them
+pub use raw::{Addressed, RawInterface};
+pub use raw::{Cuda, DeviceRegion, Hip, OpenCl, OpenClRegion, RawTask};
 pub use scalar::Scalar;
 pub(crate) use signature::MOST_PARAMETERS;
 pub use signature::SignatureError;

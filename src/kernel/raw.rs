@@ -19,6 +19,7 @@ use crate::sealed::Sealed;
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ptr;
 
 /// Handles to pass to an interface's functions, as addresses and numbers.
@@ -73,9 +74,9 @@ impl fmt::Debug for Kept {
 /// A region in device memory: a [`DeviceView`] or a [`DeviceViewMut`].
 ///
 /// ```
-/// use thalweg::kernel::{CudaTask, DeviceRegion};
+/// use thalweg::kernel::{Cuda, DeviceRegion, RawTask};
 /// /// Returns an address in the form that bindings of the CUDA driver take.
-/// fn address(cx: &CudaTask<'_>, region: &impl DeviceRegion) -> u64 {
+/// fn address(cx: &RawTask<'_, Cuda>, region: &impl DeviceRegion) -> u64 {
 ///     cx.ptr(region) as u64
 /// }
 /// ```
@@ -107,192 +108,187 @@ fn address(site: &DeviceSite) -> usize {
     site.base + site.offset_bytes
 }
 
-/// State shared by the three kinds of task.
-struct Raw<'a> {
-    device: &'a mut dyn Enqueue,
-    handles: RawHandles,
+/// An interface that bodies can call directly: [`Cuda`], [`Hip`] or [`OpenCl`].
+#[doc(hidden)] // no program needs to be generic over it
+pub trait RawInterface: Sealed {
+    const NAME: &'static str;
 }
 
-impl<'a> Raw<'a> {
-    fn of(launcher: &'a mut Launcher<'_>) -> Result<Self, DeviceError> {
-        let device = launcher.device();
-        let handles = device.raw()?;
-        Ok(Self { device, handles })
-    }
+/// An interface whose device memory has addresses: [`Cuda`] or [`Hip`].
+#[doc(hidden)]
+pub trait Addressed: RawInterface {}
 
-    fn select(&mut self, part: usize) -> Result<(), DeviceError> {
-        let interface = self.device.interface();
-        self.device.select(part)?;
-        if self.device.interface() != interface {
-            return Err(DeviceError::OtherInterface { part, interface: self.device.interface().keyword() });
-        }
-        self.handles = self.device.raw()?;
-        Ok(())
-    }
-}
-
-macro_rules! raw_tasks {
+macro_rules! interfaces {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
-        pub struct $name<'a>(Raw<'a>);
+        #[derive(Debug)]
+        pub enum $name {}
 
-        impl<'a> $name<'a> {
-            pub(crate) fn of(launcher: &'a mut Launcher<'_>) -> Result<Self, DeviceError> {
-                Raw::of(launcher).map(Self)
-            }
+        impl Sealed for $name {}
 
-            /// Returns a value that is kept with the stream, such as a library handle. The value is created when a
-            /// task on this stream first asks for a value of its type; later tasks on the stream get the same value.
-            /// There are several streams, each with its own value. To keep two values of the same type, wrap them in
-            /// different types of your own.
-            ///
-            /// The value is dropped when the runtime ends, while the stream still exists and the device is bound to
-            /// the thread that drops it. That need not be the thread that made it.
-            ///
-            /// # Errors
-            /// Returns the error of `make`.
-            pub fn keep<H, E>(&mut self, make: impl FnOnce(*mut c_void) -> Result<H, E>) -> Result<&mut H, E>
-            where
-                H: Send + 'static,
-            {
-                let stream = ptr::with_exposed_provenance_mut(self.0.handles.stream);
-                self.0.device.kept().of(|| make(stream))
-            }
-
-            /// For a task across devices, switches to the device of the given part and binds it to the thread. See
-            /// [`Launcher::part`].
-            ///
-            /// # Errors
-            /// Returns the errors of [`Launcher::part`]; also returns an error if the interface fails, or if the
-            /// part's device uses a different interface from the one that this body calls.
-            pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
-                self.0.select(part)?;
-                Ok(self)
-            }
-
-            /// Returns a launcher that enqueues kernels of a [`Program`](super::Program) in between the work that the
-            /// body enqueues itself.
-            pub fn launcher(&mut self) -> Launcher<'_> {
-                Launcher::new(&mut *self.0.device)
-            }
-        }
-
-        impl fmt::Debug for $name<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_tuple(stringify!($name)).field(&self.0.handles).finish()
-            }
+        impl RawInterface for $name {
+            const NAME: &'static str = stringify!($name);
         }
     )*};
 }
 
-raw_tasks! {
-    /// A task on a CUDA stream, whose body calls CUDA itself; see [`TaskBuilder::cuda`](crate::TaskBuilder::cuda).
-    ///
-    /// Addresses are of type `*mut c_void`; `cast` converts them to the types of your bindings (a `CUstream` or
-    /// `cudaStream_t`, a `CUcontext`).
-    ///
-    /// ```
-    /// use thalweg::prelude::*;
-    /// # mod library {
-    /// #     use std::ffi::c_void;
-    /// #     pub struct Handle(pub usize);
-    /// #     impl Handle { pub fn on(stream: *mut c_void) -> Result<Self, std::fmt::Error> { Ok(Self(stream.addr())) } }
-    /// #     pub unsafe fn scale(_: &Handle, _: usize, _: f32, _: *mut f32) -> Result<(), std::fmt::Error> { Ok(()) }
-    /// # }
-    /// fn scale(rt: &Runtime, x: &Data<f32>) -> Result<TaskId, SubmitError> {
-    ///     rt.task("scale", (x.inout(),))
-    ///         .cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0))
-    ///         .cuda(|cx, (mut x,)| {
-    ///             let address = cx.ptr_mut(&mut x);
-    ///             let handle = cx.keep(library::Handle::on)?; // one for each stream
-    ///             // SAFETY: the work on the task's stream writes only the x.len() elements of its region.
-    ///             unsafe { library::scale(handle, x.len(), 2.0, address) }
-    ///         })
-    ///         .submit()
-    /// }
-    /// # let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
-    /// # let x = rt.data(vec![1.0; 4]);
-    /// # scale(&rt, &x)?;
-    /// # assert_eq!(rt.take(x)?, [2.0; 4]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    CudaTask;
-    /// A task on a HIP stream, whose body calls HIP itself; see [`TaskBuilder::hip`](crate::TaskBuilder::hip). Works
-    /// like [`CudaTask`].
-    ///
-    /// ```
-    /// use thalweg::kernel::HipTask;
-    /// fn show(cx: &HipTask<'_>) {
-    ///     println!("stream {:?} of device {}", cx.stream(), cx.device());
-    /// }
-    /// ```
-    HipTask;
-    /// A task in an OpenCL queue, whose body calls OpenCL itself; see
-    /// [`TaskBuilder::opencl`](crate::TaskBuilder::opencl), which has an example.
-    ///
-    /// ```
-    /// use thalweg::kernel::OpenClTask;
-    /// fn show(cx: &OpenClTask<'_>) {
-    ///     println!("queue {:?} of device {:?}", cx.queue(), cx.device());
-    /// }
-    /// ```
-    OpenClTask;
+interfaces! {
+    /// The interface CUDA, as the parameter of a [`RawTask`].
+    Cuda;
+    /// The interface HIP, as the parameter of a [`RawTask`].
+    Hip;
+    /// The interface OpenCL, as the parameter of a [`RawTask`].
+    OpenCl;
 }
 
-/// Methods shared by CUDA and HIP tasks.
-macro_rules! addressed {
-    ($($name:ident)*) => {$(
-        impl $name<'_> {
-            /// Returns the stream. All work that touches the task's regions must be enqueued on this stream, or be
-            /// ordered by events both after the stream's earlier work and before its later work.
-            pub fn stream(&self) -> *mut c_void {
-                ptr::with_exposed_provenance_mut(self.0.handles.stream)
-            }
+impl Addressed for Cuda {}
+impl Addressed for Hip {}
 
-            /// Returns the device's index.
-            pub fn device(&self) -> i32 {
-                self.0.handles.device as i32
-            }
+/// A task whose body calls the interface `I` itself. On a stream of CUDA or HIP, see
+/// [`TaskBuilder::cuda`](crate::TaskBuilder::cuda) and [`hip`](crate::TaskBuilder::hip); in a queue of OpenCL, see
+/// [`TaskBuilder::opencl`](crate::TaskBuilder::opencl), which has an example.
+///
+/// Addresses are of type `*mut c_void` or `*mut T`; `cast` converts them to the types of your bindings (a `CUstream` or
+/// `cudaStream_t`, a `CUcontext`).
+///
+/// ```
+/// use thalweg::prelude::*;
+/// # mod library {
+/// #     use std::ffi::c_void;
+/// #     pub struct Handle(pub usize);
+/// #     impl Handle { pub fn on(stream: *mut c_void) -> Result<Self, std::fmt::Error> { Ok(Self(stream.addr())) } }
+/// #     pub unsafe fn scale(_: &Handle, _: usize, _: f32, _: *mut f32) -> Result<(), std::fmt::Error> { Ok(()) }
+/// # }
+/// fn scale(rt: &Runtime, x: &Data<f32>) -> Result<TaskId, SubmitError> {
+///     rt.task("scale", (x.inout(),))
+///         .cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0))
+///         .cuda(|cx, (mut x,)| {
+///             let address = cx.ptr_mut(&mut x);
+///             let handle = cx.keep(library::Handle::on)?; // one for each stream
+///             // SAFETY: the work on the task's stream writes only the x.len() elements of its region.
+///             unsafe { library::scale(handle, x.len(), 2.0, address) }
+///         })
+///         .submit()
+/// }
+/// # let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// # let x = rt.data(vec![1.0; 4]);
+/// # scale(&rt, &x)?;
+/// # assert_eq!(rt.take(x)?, [2.0; 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RawTask<'a, I> {
+    launcher: &'a mut dyn Enqueue,
+    handles: RawHandles,
+    interface: PhantomData<fn() -> I>,
+}
 
-            /// Returns the device address of the region's first element. The address must not be dereferenced on the
-            /// host.
-            pub fn ptr<R: DeviceRegion>(&self, region: &R) -> *const R::Element {
-                ptr::with_exposed_provenance(address(region.place()))
-            }
+impl<'a, I: RawInterface> RawTask<'a, I> {
+    pub(crate) fn of(launcher: &'a mut Launcher<'_>) -> Result<Self, DeviceError> {
+        let launcher = launcher.device();
+        let handles = launcher.raw()?;
+        Ok(Self { launcher, handles, interface: PhantomData })
+    }
 
-            /// Like [`ptr`](Self::ptr), for writing.
-            pub fn ptr_mut<T>(&self, region: &mut DeviceViewMut<'_, T>) -> *mut T {
-                ptr::with_exposed_provenance_mut(address(region.place()))
-            }
+    /// Returns a value that is kept with the stream or queue, such as a library handle. The value is created when a
+    /// task on this stream first asks for a value of its type; later tasks on the stream get the same value. There are
+    /// several streams, each with its own value. To keep two values of the same type, wrap them in different types of
+    /// your own.
+    ///
+    /// The value is dropped when the runtime ends, while the stream still exists and the device is bound to the thread
+    /// that drops it. That need not be the thread that made it.
+    ///
+    /// # Errors
+    /// Returns the error of `make`.
+    pub fn keep<H, E>(&mut self, make: impl FnOnce(*mut c_void) -> Result<H, E>) -> Result<&mut H, E>
+    where
+        H: Send + 'static,
+    {
+        let stream = ptr::with_exposed_provenance_mut(self.handles.stream);
+        self.launcher.kept().of(|| make(stream))
+    }
 
-            /// Allocates device memory for `len` elements, for use by the work that this task enqueues. The contents
-            /// are undefined.
-            ///
-            /// # Errors
-            /// Returns an error if the device does not have enough free memory.
-            pub fn scratch<T>(&mut self, len: usize) -> Result<*mut T, DeviceError> {
-                let bytes = len.saturating_mul(size_of::<T>());
-                self.0.device.scratch(bytes).map(ptr::with_exposed_provenance_mut)
-            }
+    /// For a task across devices, switches to the device of the given part and binds it to the thread. See
+    /// [`Launcher::part`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`Launcher::part`]; also returns an error if the interface fails, or if the part's device
+    /// uses a different interface from the one that this body calls.
+    pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
+        let interface = self.launcher.interface();
+        self.launcher.select(part)?;
+        if self.launcher.interface() != interface {
+            return Err(DeviceError::OtherInterface { part, interface: self.launcher.interface().keyword() });
         }
-    )*};
+        self.handles = self.launcher.raw()?;
+        Ok(self)
+    }
+
+    /// Returns a launcher that enqueues kernels of a [`Program`](super::Program) in between the work that the body
+    /// enqueues itself.
+    pub fn launcher(&mut self) -> Launcher<'_> {
+        Launcher::new(&mut *self.launcher)
+    }
+
+    /// Allocates device memory for `len` elements of `T`.
+    fn allocate<T>(&mut self, len: usize) -> Result<*mut c_void, DeviceError> {
+        let bytes = len.saturating_mul(size_of::<T>());
+        self.launcher.scratch(bytes).map(ptr::with_exposed_provenance_mut)
+    }
 }
 
-addressed! { CudaTask HipTask }
+impl<I: RawInterface> fmt::Debug for RawTask<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawTask<{}>({:?})", I::NAME, self.handles)
+    }
+}
 
-impl CudaTask<'_> {
+/// A task on a stream of CUDA or HIP.
+impl<I: Addressed> RawTask<'_, I> {
+    /// Returns the stream. All work that touches the task's regions must be enqueued on this stream, or be ordered by
+    /// events both after the stream's earlier work and before its later work.
+    pub fn stream(&self) -> *mut c_void {
+        ptr::with_exposed_provenance_mut(self.handles.stream)
+    }
+
+    /// Returns the device's index.
+    pub fn device(&self) -> i32 {
+        self.handles.device as i32
+    }
+
+    /// Returns the device address of the region's first element. The address must not be dereferenced on the host.
+    pub fn ptr<R: DeviceRegion>(&self, region: &R) -> *const R::Element {
+        ptr::with_exposed_provenance(address(region.place()))
+    }
+
+    /// Like [`ptr`](Self::ptr), for writing.
+    pub fn ptr_mut<T>(&self, region: &mut DeviceViewMut<'_, T>) -> *mut T {
+        ptr::with_exposed_provenance_mut(address(region.place()))
+    }
+
+    /// Allocates device memory for `len` elements, for use by the work that this task enqueues. The contents are
+    /// undefined.
+    ///
+    /// # Errors
+    /// Returns an error if the device does not have enough free memory.
+    pub fn scratch<T>(&mut self, len: usize) -> Result<*mut T, DeviceError> {
+        self.allocate::<T>(len).map(<*mut c_void>::cast)
+    }
+}
+
+/// A task on a CUDA stream.
+impl RawTask<'_, Cuda> {
     /// Returns the device's primary context, which is current.
     pub fn context(&self) -> *mut c_void {
-        ptr::with_exposed_provenance_mut(self.0.handles.context)
+        ptr::with_exposed_provenance_mut(self.handles.context)
     }
 }
 
 /// A region in an OpenCL buffer.
 ///
 /// ```
-/// use thalweg::kernel::{OpenClRegion, OpenClTask, DeviceRegion};
+/// use thalweg::kernel::{DeviceRegion, OpenCl, OpenClRegion, RawTask};
 /// /// Returns the arguments of `clSetKernelArg` for a region: its buffer, and the index of its first element there.
-/// fn arguments<R: DeviceRegion>(cx: &OpenClTask<'_>, region: &R) -> (*mut std::ffi::c_void, u64) {
+/// fn arguments<R: DeviceRegion>(cx: &RawTask<'_, OpenCl>, region: &R) -> (*mut std::ffi::c_void, u64) {
 ///     let OpenClRegion { buffer, first_byte } = cx.region(region);
 ///     (buffer, (first_byte / size_of::<R::Element>()) as u64)
 /// }
@@ -305,21 +301,22 @@ pub struct OpenClRegion {
     pub first_byte: usize,
 }
 
-impl OpenClTask<'_> {
+/// A task in an OpenCL queue.
+impl RawTask<'_, OpenCl> {
     /// Returns the queue, an in-order `cl_command_queue`. The runtime does not surround the body's work with
     /// barriers.
     pub fn queue(&self) -> *mut c_void {
-        ptr::with_exposed_provenance_mut(self.0.handles.stream)
+        ptr::with_exposed_provenance_mut(self.handles.stream)
     }
 
     /// Returns the `cl_context` that the buffers belong to.
     pub fn context(&self) -> *mut c_void {
-        ptr::with_exposed_provenance_mut(self.0.handles.context)
+        ptr::with_exposed_provenance_mut(self.handles.context)
     }
 
     /// Returns the device's `cl_device_id`.
     pub fn device(&self) -> *mut c_void {
-        ptr::with_exposed_provenance_mut(self.0.handles.device)
+        ptr::with_exposed_provenance_mut(self.handles.device)
     }
 
     /// Returns the location of a region.
@@ -339,8 +336,7 @@ impl OpenClTask<'_> {
     /// # Errors
     /// Returns an error if the device does not have enough free memory.
     pub fn scratch<T>(&mut self, len: usize) -> Result<OpenClRegion, DeviceError> {
-        let base = self.0.device.scratch(len.saturating_mul(size_of::<T>()))?;
-        Ok(OpenClRegion { buffer: ptr::with_exposed_provenance_mut(base), first_byte: 0 })
+        Ok(OpenClRegion { buffer: self.allocate::<T>(len)?, first_byte: 0 })
     }
 }
 

@@ -1,9 +1,10 @@
 //! Typed declared accesses, which turn a region and a mode into the view that the body receives.
 
-use super::buffer::{DataCell, strides_of};
+use super::buffer::DataCell;
 use super::combine::operation;
 use super::outcome::Probe;
 use super::replica::Replica;
+use super::strides::strides_of;
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
 use crate::depend::{AccessRecord, Accumulation, Mode, Site};
 use crate::error::TaskFailure;
@@ -46,6 +47,8 @@ pub trait Access: Replicated + Send + 'static {
     #[doc(hidden)]
     fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a>;
 
+    /// Passes the region and the mode to `visit`. Reads only what never changes, because other threads may call this
+    /// while the body runs (`depend::Body`).
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
 

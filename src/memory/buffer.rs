@@ -5,6 +5,7 @@ use super::dlpack::Layout as TensorLayout;
 use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
 use super::shared_pages::Part;
+use super::strides::strides_of;
 use super::{Element, Reserved, Unified, huge};
 use crate::depend::{Datum, Residence};
 use crate::ids::{DataId, SpaceId};
@@ -293,16 +294,6 @@ impl DataCell {
     pub(crate) fn base(&self) -> *mut u8 {
         self.base
     }
-}
-
-/// Returns row-major strides, in elements.
-#[inline]
-pub(crate) fn strides_of(shape: &[usize; MAX_DIMS]) -> [usize; MAX_DIMS] {
-    let mut strides = [1; MAX_DIMS];
-    for d in (0..MAX_DIMS - 1).rev() {
-        strides[d] = strides[d + 1] * shape[d + 1];
-    }
-    strides
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@
 //!    home.
 //! 2. Memory that others may be reading is never adopted, because tasks that access the data object would write to it.
 
-use super::buffer::strides_of;
-use super::lease::strides_of_view;
+use super::strides::{strides_of, strides_of_view};
 use super::{Element, Shape};
 use crate::error::SubmitError;
 use crate::region::MAX_DIMS;

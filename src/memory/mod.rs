@@ -42,6 +42,7 @@ mod shape;
 mod shared;
 pub(crate) mod shared_pages;
 mod staying;
+mod strides;
 mod unified;
 mod value;
 
@@ -60,7 +61,7 @@ pub(crate) use access_list::both;
 pub use access_list::{List, Span};
 #[doc(hidden)]
 pub use accumulate::Accumulate;
-pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
+pub(crate) use buffer::{DataCell, HostBuffer};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
@@ -99,6 +100,7 @@ pub use shape::Shape;
 pub use shape::Spans;
 pub use shared::{AtomicElement, Shared};
 pub(crate) use staying::{ForDevices, Staying};
+pub(crate) use strides::strides_of;
 pub(crate) use unified::{Allocated, Unified};
 #[doc(hidden)]
 pub use value::{

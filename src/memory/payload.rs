@@ -320,7 +320,9 @@ pub(crate) fn nothing() -> Payload<(), impl Slot<()>> {
     Payload::new((), With(|_: &Context, ()| (), PhantomData), Kinds::CPU)
 }
 
-impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
+// SAFETY: `accesses` calls `Access::visit`, which reads the declared region and the mode of each access. Both are set
+// when the access is made, and nothing changes them. There is neither a group nor a place at which the body stands.
+unsafe impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
         self.accesses.visit(&mut |record| visit(record.0));
     }

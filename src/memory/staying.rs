@@ -35,7 +35,9 @@ impl<A: AccessList, F, R> Staying<A, F, R> {
     }
 }
 
-impl<A, F, R> Body for Staying<A, F, R>
+// SAFETY: `accesses` calls `Access::visit`, which reads the declared region and the mode of each access. Both are set
+// when the access is made, and nothing changes them. There is neither a group nor a place at which the body stands.
+unsafe impl<A, F, R> Body for Staying<A, F, R>
 where
     A: AccessList,
     F: for<'c, 'a> Fn(&'c Context, A::Views<'a>) -> R + Send + Sync + 'static,

@@ -125,16 +125,6 @@ impl Block {
         (0..MAX_DIMS).all(|d| self.lo[d] <= other.lo[d] && other.lo[d] <= other.hi[d] && other.hi[d] <= self.hi[d])
     }
 
-    /// Whether the box's elements are consecutive in a row-major array over `whole`.
-    pub fn is_contiguous_in(&self, whole: &Self) -> bool {
-        // Starting from the innermost dimension: full ranges, then at most one partial range, then single indices.
-        let mut d = MAX_DIMS;
-        while d > 0 && self.range(d - 1) == whole.range(d - 1) {
-            d -= 1;
-        }
-        self.is_empty() || (0..d.saturating_sub(1)).all(|outer| self.range(outer).len() == 1)
-    }
-
     /// Returns the smallest box that contains both boxes.
     pub(crate) fn hull(&self, other: &Self) -> Self {
         let lo = std::array::from_fn(|d| self.lo[d].min(other.lo[d]));

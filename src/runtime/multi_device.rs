@@ -17,7 +17,7 @@ impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
     /// [`LoopBuilder::spread`](crate::LoopBuilder::spread).
     ///
     /// - A body for accelerators chooses the device to enqueue on with
-    ///   [`Launcher::part`](crate::kernel::Launcher::part), or with [`CudaTask::part`](crate::kernel::CudaTask::part)
+    ///   [`Launcher::part`](crate::kernel::Launcher::part), or with [`RawTask::part`](crate::kernel::RawTask::part)
     ///   and its counterparts. Work on different devices is not ordered.
     /// - A kernel on one part may be passed a region of another part, if no part writes the region and the kernel's
     ///   device can reach the region's memory ([`Launcher::reaches`](crate::kernel::Launcher::reaches)). If the region

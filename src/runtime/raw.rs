@@ -7,7 +7,7 @@
 use super::for_each::LoopBuilder;
 use super::record::Recorded;
 use super::submit::TaskBuilder;
-use crate::kernel::{CudaTask, HipTask, Launcher, OpenClTask};
+use crate::kernel::{Cuda, Hip, Launcher, OpenCl, RawTask};
 use crate::machine::UnitKind;
 use crate::memory::{AccessList, Common, DeviceBody, IntoOutcome, Keep, Share, SharedDeviceBody, Slot};
 use crate::task::{Accesses, LoopAccesses};
@@ -38,20 +38,20 @@ impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
 /// Defines one method of each builder whose bodies are called more than once. `$life` is the lifetime for which bodies
 /// have to be valid; `$kept` contains the corresponding generic parameters.
 macro_rules! raw_body_of {
-    ($method:ident, $task:ident, $kind:ident;
+    ($method:ident, $kind:ident;
      $([$($kept:tt)*] $builder:ty, $accesses:ident, $life:lifetime: $each:literal;)*) => {$(
         impl<$($kept)* A: $accesses, C> $builder {
             #[doc = concat!("As [`TaskBuilder::", stringify!($method), "`]", $each)]
             pub fn $method<F, R>(mut self, body: F) -> Self
             where
-                F: for<'t, 'd, 'a> Fn(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
+                F: for<'t, 'd, 'a> Fn(&'t mut RawTask<'d, $kind>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
                     + Send
                     + Sync
                     + $life,
                 R: IntoOutcome + $life,
             {
                 let body: SharedDeviceBody<$life, A::Stored> =
-                    Arc::new(move |launcher, views| body(&mut $task::of(launcher)?, views).into_outcome());
+                    Arc::new(move |launcher, views| body(&mut RawTask::<$kind>::of(launcher)?, views).into_outcome());
                 let Common(body) = self.sharing().share_device::<A::Stored>(Common(body));
                 self.bodies().add_own(UnitKind::$kind, body);
                 self
@@ -60,11 +60,11 @@ macro_rules! raw_body_of {
     )*};
 }
 
-/// Defines the three methods of each builder; `$task` wraps the launcher of the body.
+/// Defines the three methods of each builder; `$kind` is the interface, and the kind of its units.
 macro_rules! raw_bodies {
     ($(
         $(#[$doc:meta])*
-        $method:ident, $task:ident, $kind:ident;
+        $method:ident, $kind:ident;
     )*) => {
         impl<'b, A, C, K> TaskBuilder<'_, A, C, K>
         where
@@ -75,13 +75,13 @@ macro_rules! raw_bodies {
             $(#[$doc])*
             pub fn $method<F, R>(self, body: F) -> Self
             where
-                F: for<'t, 'd, 'a> FnOnce(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
+                F: for<'t, 'd, 'a> FnOnce(&'t mut RawTask<'d, $kind>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
                     + Send
                     + 'b,
                 R: IntoOutcome + 'b,
             {
                 let body = move |launcher: &mut Launcher<'_>, views: <A::Stored as AccessList>::DeviceViews<'_>| {
-                    body(&mut $task::of(launcher)?, views).into_outcome()
+                    body(&mut RawTask::<$kind>::of(launcher)?, views).into_outcome()
                 };
                 let Common(body) = self.keep.device::<A::Stored, _, _>(body);
                 self.for_interface(UnitKind::$kind, body)
@@ -89,7 +89,7 @@ macro_rules! raw_bodies {
         )*}
 
         $(raw_body_of! {
-            $method, $task, $kind;
+            $method, $kind;
             ['b, K: Share<'b>,] LoopBuilder<'_, A, C, K>, LoopAccesses, 'b: ", for each iteration.";
             [] TaskBuilder<'_, A, C, Recorded<'_, A::Stored>>, Accesses, 'static: ", for each replay.";
         })*
@@ -98,7 +98,7 @@ macro_rules! raw_bodies {
 
 raw_bodies! {
     /// Sets a body for CUDA devices that calls CUDA, or a library such as cuBLAS, directly. CUDA devices prefer it to
-    /// the body for all accelerators. The body gets a [`CudaTask`] (whose documentation has an example), and for every
+    /// the body for all accelerators. The body gets a [`RawTask`] (whose documentation has an example), and for every
     /// access a view of the region's memory. It runs on the unit's hosting thread, where the device's context is
     /// current.
     ///
@@ -112,10 +112,10 @@ raw_bodies! {
     ///
     /// A unit of kind `GPU` can run the task only if there are bodies for the interfaces of the devices of all such
     /// units. A second call replaces the body.
-    cuda, CudaTask, Cuda;
+    cuda, Cuda;
     /// Sets a body for HIP devices that calls HIP, or a library such as rocBLAS, directly. In other respects it is like
     /// [`cuda`](Self::cuda).
-    hip, HipTask, Hip;
+    hip, Hip;
     /// Sets a body for OpenCL devices that calls OpenCL directly. It is like [`cuda`](Self::cuda), except that a region
     /// is at an offset in a buffer.
     ///
@@ -144,5 +144,5 @@ raw_bodies! {
     /// assert_eq!(rt.take(x)?, [0.0; 1000]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    opencl, OpenClTask, OpenCl;
+    opencl, OpenCl;
 }

@@ -3,6 +3,7 @@
 use super::assignment::{Assignment, Distribution, Team, Times, Workload};
 use super::check::check_program;
 use super::*;
+use crate::ids::{TaskId, UnitId};
 use proptest::prelude::*;
 
 fn names() -> impl Iterator<Item = &'static str> {

@@ -1,6 +1,5 @@
 //! The synchronization primitives that this folder uses. The model-checking tests replace them with loom's primitives.
 
-pub(super) use super::barrier::{heavy_fence, light_fence};
 pub(super) use crossbeam_utils::Backoff;
 pub(super) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub(super) use std::sync::{Condvar, Mutex};

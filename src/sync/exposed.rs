@@ -2,8 +2,8 @@
 //!
 //! A thread that runs a task shows the task here, and hides it before the task may end. If a body waits, tasks that run
 //! on top of that body are also shown on top of it. Other threads look only when something has gone wrong, which is
-//! rare and not time-critical. Therefore the lock between the two sides is biased: hiding costs a store and a load
-//! without a fence, whereas looking makes every thread of the process execute a fence ([`heavy_fence`]).
+//! rare and not time-critical. Therefore one word per slot serves both sides: it has the address of the innermost
+//! frame, and a mark that a look sets. Hiding is one swap of this word, and needs the lock only if it finds the mark.
 //!
 //! A slot shows a [`Frame`] on the stack that runs the task, and each frame links to the frame below it. A separate
 //! stack ([`super::fiber`]) can be left in the middle; its frames are then kept in a list, under the lock that a look
@@ -11,15 +11,17 @@
 //!
 //! Invariants:
 //! 1. While a look is under way, a task that it has seen does not end, so its body is not dropped and its block is not
-//!    freed. The task's thread waits for the lock in `hide`. Proof: the thread hides (1) and then reads `looked_at`
-//!    (2); a look sets `looked_at` (3) and then reads the frames (4). With a fence between the two accesses on both
-//!    sides, either (4) sees (1) or (2) sees (3). A look resets `looked_at` last (5): if (2) sees (5), the look is over
-//!    (`tests/loom`).
+//!    freed. The task's thread waits for the lock in `hide`. Proof: a look holds the lock, and marks the word unless
+//!    it is marked or null. If the thread's swap comes after the mark in the word's order of changes, the swap finds
+//!    the mark, and the thread waits for the lock. If the swap comes before, the look does not see the frame. A mark
+//!    that stays after its look costs one visit to the free lock (`tests/loom`).
 //! 2. Every frame that is shown or is reachable from a shown frame belongs to a call of [`Exposed::during`] that has
 //!    not returned. The same holds for every frame in the list. Links between frames change only under the lock, or
 //!    before a frame is shown.
+//! 3. A marked word is replaced only by its thread, which then waits for the lock, or under the lock. So no frame below
+//!    the innermost one is hidden during a look either.
 
-use super::atomic::{AtomicBool, AtomicPtr, Mutex, Ordering, heavy_fence, light_fence};
+use super::atomic::{AtomicPtr, Mutex, Ordering};
 use super::owned::OwnedTask;
 use super::task::{Kind, Task};
 use rustc_hash::FxHashMap;
@@ -29,13 +31,23 @@ use std::ptr;
 
 /// The tasks that one thread is working on.
 pub(crate) struct Exposed<K: Kind> {
-    /// The innermost frame.
+    /// The innermost frame, with the [`MARK`] if a look has seen it.
     shown: AtomicPtr<Frame<K>>,
-    looked_at: AtomicBool,
     /// The innermost frame if its body waits, and otherwise null.
     waiting: AtomicPtr<Frame<K>>,
     /// Held during a look.
     left: Mutex<FxHashMap<usize, Left<K>>>,
+}
+
+/// The bit of a frame's address that a look sets. Addresses of frames are multiples of the size of a pointer.
+const MARK: usize = 1;
+
+fn is_marked<K: Kind>(shown: *mut Frame<K>) -> bool {
+    shown.addr() & MARK != 0
+}
+
+fn unmarked<K: Kind>(shown: *mut Frame<K>) -> *mut Frame<K> {
+    shown.map_addr(|address| address & !MARK)
 }
 
 /// A task whose body has begun.
@@ -64,7 +76,7 @@ impl<K: Kind> Default for Apart<K> {
 impl<K: Kind> Default for Exposed<K> {
     fn default() -> Self {
         let [shown, waiting] = [(); 2].map(|()| AtomicPtr::new(ptr::null_mut()));
-        Self { shown, looked_at: AtomicBool::new(false), waiting, left: Mutex::new(FxHashMap::default()) }
+        Self { shown, waiting, left: Mutex::new(FxHashMap::default()) }
     }
 }
 
@@ -73,17 +85,23 @@ impl<K: Kind> Exposed<K> {
     /// call this.
     #[inline(always)] // on the path of every task
     pub(crate) fn during<R>(&self, task: &OwnedTask<K>, run: impl FnOnce(&K::Body) -> R) -> R {
-        let below = Cell::new(self.shown.load(Ordering::Relaxed));
+        let below = Cell::new(self.innermost());
         let frame = Frame { task: ptr::from_ref::<Task<K>>(task), waits_at: AtomicPtr::new(ptr::null_mut()), below };
-        self.shown.store((&raw const frame).cast_mut(), Ordering::Release);
+        self.show(&frame);
         let _hidden_at_last = Shown { exposed: self, frame: &frame };
         run(task.body())
+    }
+
+    /// Returns the innermost frame, or null.
+    #[inline]
+    fn innermost(&self) -> *mut Frame<K> {
+        unmarked(self.shown.load(Ordering::Relaxed))
     }
 
     /// Records the call site at which this task's body waits, or that the body runs again. Must be called by the thread
     /// that runs the task. Has no effect unless the task is the innermost one.
     pub(crate) fn waits(&self, task: &OwnedTask<K>, at: Option<&'static Location<'static>>) {
-        let shown = self.shown.load(Ordering::Relaxed);
+        let shown = self.innermost();
         // SAFETY: the frame is alive (invariant 2), and only this thread can remove it.
         let frame = unsafe { shown.as_ref() };
         if let Some(frame) = frame.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task))) {
@@ -103,14 +121,14 @@ impl<K: Kind> Exposed<K> {
     /// Whether the thread seems to be running a body at about this moment. Reads only two words and does not prevent
     /// any task from ending.
     pub(crate) fn seems_busy(&self) -> bool {
-        let shown = self.shown.load(Ordering::Relaxed);
+        let shown = self.innermost();
         !shown.is_null() && shown != self.waiting.load(Ordering::Relaxed)
     }
 
     /// Calls `code`, which resumes a separate stack that was left with these frames, or starts on the stack without
     /// frames. Must be called by the thread that runs the tasks.
     pub(crate) fn apart<R>(&self, frames: &mut Apart<K>, code: impl FnOnce() -> R) -> R {
-        let base = self.shown.load(Ordering::Relaxed);
+        let base = self.innermost();
         self.put_on(base, std::mem::take(frames));
         let result = code();
         *frames = self.take_off(base);
@@ -130,7 +148,7 @@ impl<K: Kind> Exposed<K> {
     }
 
     fn take_off(&self, base: *mut Frame<K>) -> Apart<K> {
-        let top = self.shown.load(Ordering::Relaxed);
+        let top = self.innermost();
         if top == base {
             return Apart::default();
         }
@@ -175,10 +193,7 @@ impl<K: Kind> Exposed<K> {
         mut see: impl FnMut(&Task<K>, &K::Body, Option<&'static Location<'static>>, bool),
     ) {
         let left = self.left.lock().unwrap_or_else(|e| e.into_inner());
-        self.looked_at.store(true, Ordering::Relaxed);
-        heavy_fence();
-        let shown = self.shown.load(Ordering::Acquire);
-        for top in std::iter::once(shown).chain(left.values().map(|left| left.0)) {
+        for top in std::iter::once(self.mark()).chain(left.values().map(|left| left.0)) {
             let mut next = top;
             // SAFETY: a frame that is seen here stays alive until the lock is released (invariants 1 and 2).
             while let Some(frame) = unsafe { next.as_ref() } {
@@ -193,7 +208,19 @@ impl<K: Kind> Exposed<K> {
                 next = frame.below.get();
             }
         }
-        self.looked_at.store(false, Ordering::Release);
+    }
+
+    /// Marks the innermost frame and returns it. The caller holds the lock.
+    fn mark(&self) -> *mut Frame<K> {
+        let mut shown = self.shown.load(Ordering::Acquire);
+        while !shown.is_null() && !is_marked(shown) {
+            let marked = shown.map_addr(|address| address | MARK);
+            match self.shown.compare_exchange(shown, marked, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => shown = now,
+            }
+        }
+        unmarked(shown)
     }
 
     /// Calls `see` with each task that is shown, like [`Self::look`].
@@ -203,14 +230,29 @@ impl<K: Kind> Exposed<K> {
     }
 
     #[inline]
+    fn show(&self, frame: &Frame<K>) {
+        let new = ptr::from_ref(frame).cast_mut();
+        if frame.below.get().is_null() {
+            self.shown.store(new, Ordering::Release); // null has no mark that could be lost
+        } else {
+            self.replace(new);
+        }
+    }
+
+    #[inline]
     fn hide(&self, frame: &Frame<K>) {
-        self.shown.store(frame.below.get(), Ordering::Release);
-        light_fence();
-        if self.looked_at.load(Ordering::Acquire) {
+        self.replace(frame.below.get());
+    }
+
+    /// Shows another frame as the innermost one. If a look may have seen the one before, waits until the look is over.
+    #[inline]
+    fn replace(&self, frame: *mut Frame<K>) {
+        if is_marked(self.shown.swap(frame, Ordering::Release)) {
             self.wait();
         }
     }
 
+    /// Waits for looks. The lock orders everything that a look has read before all that the thread does next.
     #[cold]
     fn wait(&self) {
         drop(self.left.lock().unwrap_or_else(|e| e.into_inner()));

@@ -17,7 +17,6 @@
 #![allow(unsafe_code)] // the lock-free core; every use states its reason
 
 mod atomic;
-mod barrier;
 mod batch;
 mod borrowed;
 mod counted;
@@ -51,7 +50,6 @@ mod task;
 mod tests;
 mod walk;
 
-pub(crate) use barrier::prepare_fences;
 pub(crate) use borrowed::Borrowed;
 pub(crate) use counted::Counted;
 pub(crate) use deferred_drop::DeferredDrop;

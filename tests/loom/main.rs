@@ -16,14 +16,6 @@ mod atomic {
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(super) use loom::sync::{Condvar, Mutex};
 
-    pub(super) fn heavy_fence() {
-        fence(Ordering::SeqCst);
-    }
-
-    pub(super) fn light_fence() {
-        fence(Ordering::SeqCst);
-    }
-
     /// Lets another thread run, as waiting eventually does.
     pub(super) struct Backoff;
 

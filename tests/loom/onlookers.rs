@@ -1,8 +1,5 @@
 //! Tasks that a thread exposes while it runs them. Another thread that sees such a task keeps it from being freed for
 //! as long as it looks.
-//!
-//! Both fences are full fences in this model. That a system call can replace one of them is guaranteed by the operating
-//! system and not checked here.
 
 use super::exposed::Exposed;
 use super::model;
@@ -22,6 +19,21 @@ fn show_two(exposed: &Exposed<Modelled>) {
         assert!(!exposed.is_shown());
         run(task); // writes the body, and frees the block
     }
+}
+
+/// Runs a task whose body runs another task on top of it, as a body that waits does. Both are exposed.
+fn show_nested(exposed: &Exposed<Modelled>) {
+    let [below, above] = [(); 2].map(|()| {
+        let mut task = submitting(0);
+        prepare(&mut task);
+        task.commit().unwrap()
+    });
+    exposed.during(&below, |_| {
+        exposed.during(&above, |body| assert_eq!(body.read(), 0));
+        run(above);
+        assert!(exposed.is_shown());
+    });
+    run(below);
 }
 
 /// Looks once for an exposed task, which must be intact. Returns whether there was one.
@@ -58,5 +70,16 @@ fn two_threads_may_look_at_one_exposed_task() {
         });
         show_two(&exposed);
         looking.into_iter().for_each(|looking| looking.join().unwrap());
+    });
+}
+
+#[test]
+fn tasks_below_the_innermost_one_stay_alive_while_they_are_looked_at() {
+    model(3, || {
+        let exposed = Arc::new(Exposed::default());
+        let other = exposed.clone();
+        let looking = thread::spawn(move || _ = look(&other));
+        show_nested(&exposed);
+        looking.join().unwrap();
     });
 }

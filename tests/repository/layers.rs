@@ -1,9 +1,17 @@
-//! Checks that a layer of the library uses only the layers above it in the table of ARCHITECTURE.md, and that imports
-//! inside `runtime/` go one way.
+//! Checks that a layer of the library uses only the layers above it in the table of ARCHITECTURE.md, that the
+//! folders inside a layer use each other in one direction only, and so do the files of `runtime/`.
 
+use super::imports::{Module, Modules};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+
+/// Folders that use each other. A task's block carries its gate in a replay, and a replay consists of such blocks.
+const CIRCLES: [&str; 1] = ["depend: node, replay"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
 
 /// Returns the layers in the table's order. A layer consists of all files below its folder in `src`.
 fn layers() -> Vec<String> {
@@ -19,101 +27,77 @@ fn layers() -> Vec<String> {
     layers
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Calls `look` with each file of the library and its text without comments and tests.
-fn for_each_file(folder: &Path, look: &mut dyn FnMut(&Path, &str)) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            for_each_file(&path, look);
-        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("lib.rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
-            let is_of_tests = path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
-            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-            look(&path, &if is_of_tests { String::new() } else { code.collect::<Vec<_>>().join("\n") });
-        }
-    }
-}
-
 #[test]
 fn layer_uses_only_layers_above_it() {
     let (layers, mut seen, mut wrong) = (layers(), BTreeSet::new(), BTreeSet::new());
-    let rank = |name: &str| layers.iter().position(|layer| layer == name);
-    for_each_file(&root().join("src"), &mut |path, code| {
-        let inside = path.strip_prefix(root().join("src")).unwrap();
-        let layer = inside.iter().next().unwrap().to_string_lossy().replace(".rs", "");
-        let own = rank(&layer).unwrap_or_else(|| panic!("the table in ARCHITECTURE.md lacks `{layer}`"));
-        seen.insert(layer);
-        for used in code.split("crate::").skip(1) {
-            let names = used.strip_prefix('{').map_or(used, |list| list.split('}').next().unwrap());
-            let until = if used.starts_with('{') {
-                names.len()
-            } else {
-                names.find(|c: char| !is_word(c)).unwrap_or(names.len())
-            };
-            for name in names[..until].split(|c: char| !is_word(c)) {
-                if rank(name).is_some_and(|rank| rank > own) {
-                    wrong.insert(format!("{} uses {name}", inside.display()));
-                }
-            }
+    let rank = |module: &Module| {
+        let rank = layers.iter().position(|layer| *layer == module[0]);
+        rank.unwrap_or_else(|| panic!("the table in ARCHITECTURE.md lacks `{}`", module[0]))
+    };
+    Modules::below(&root().join("src")).for_each_use(&mut |from, to| {
+        seen.insert(from[0].clone());
+        if to.is_empty() || rank(to) > rank(from) {
+            wrong.insert(format!("{} uses {}", from.join("/"), if to.is_empty() { "lib.rs" } else { &to[0] }));
         }
     });
     assert!(wrong.is_empty(), "layers use layers below them:\n{wrong:#?}");
-    assert!(seen.len() > 15 && layers.iter().all(|layer| seen.contains(layer)), "{layers:?} {seen:?}");
+    assert!(seen.len() > 15 && seen.iter().all(|layer| layers.contains(layer)), "{layers:?} {seen:?}");
 }
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-/// Returns the names that follow each occurrence of `prefix`, which may be a list in braces.
-fn names_after(code: &str, prefix: &str) -> Vec<String> {
-    let first_word = |text: &str| text.trim_start().split(|c: char| !is_word(c)).next().unwrap().to_owned();
-    let mut names = Vec::new();
-    for used in code.split(prefix).skip(1) {
-        match used.strip_prefix('{') {
-            Some(list) => names.extend(list.split('}').next().unwrap().split(',').map(first_word)),
-            None => names.push(first_word(used)),
+#[test]
+fn folders_of_a_layer_form_no_circle() {
+    let modules = Modules::below(&root().join("src"));
+    // For each folder, which of its folders use which.
+    let mut uses: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    modules.for_each_use(&mut |from, to| {
+        let common = from.iter().zip(to).take_while(|(from, to)| from == to).count();
+        if let (Some(user), Some(used)) = (from.get(common), to.get(common))
+            && modules.is_folder(&from[..=common])
+            && modules.is_folder(&to[..=common])
+        {
+            let inside = uses.entry(from[..common].to_vec()).or_default();
+            inside.entry(user.clone()).or_default().insert(used.clone());
+        }
+    });
+    let mut circles = Vec::new();
+    for (folder, inside) in uses {
+        let names = in_circles(inside);
+        if !names.is_empty() {
+            circles.push(format!("{}: {}", folder.join("/"), names.join(", ")));
         }
     }
-    names.retain(|name| !name.is_empty() && name != "super");
-    names
+    assert_eq!(circles, CIRCLES, "folders use each other; try moving what both need to a third one");
+}
+
+/// Returns those that are in a circle, or between two circles.
+fn in_circles(mut uses: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    loop {
+        let before = uses.len();
+        let used: BTreeSet<String> = uses.values().flatten().cloned().collect();
+        uses.retain(|user, _| used.contains(user));
+        let users: BTreeSet<String> = uses.keys().cloned().collect();
+        uses.values_mut().for_each(|used| used.retain(|name| users.contains(name)));
+        uses.retain(|_, used| !used.is_empty());
+        if uses.len() == before {
+            return uses.into_keys().collect();
+        }
+    }
 }
 
 #[test]
 fn imports_between_files_of_runtime_go_one_way() {
-    let folder = root().join("src/runtime");
+    let modules = Modules::below(&root().join("src"));
     let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
-    for_each_file(&folder, &mut |path, code| {
-        let inside = path.strip_prefix(&folder).unwrap();
-        let own = inside.iter().next().unwrap().to_string_lossy().replace(".rs", "");
-        if own == "mod" {
-            return; // it declares the others
+    modules.for_each_use(&mut |from, to| {
+        if let ([layer, user, ..], [other, used, ..]) = (&from[..], &to[..])
+            && layer == "runtime"
+            && other == "runtime"
+            && user != used
+        {
+            uses.entry(user.clone()).or_default().insert(used.clone());
         }
-        let is_direct =
-            inside.components().count() == 1 || inside.components().count() == 2 && path.ends_with("mod.rs");
-        let up = if is_direct { "super::" } else { "super::super::" };
-        let mut names = [names_after(code, up), names_after(code, "crate::runtime::")].concat();
-        if is_direct && inside.components().count() == 2 {
-            names.retain(|name| folder.join(name).is_dir() || folder.join(format!("{name}.rs")).exists());
-        }
-        names.retain(|name| *name != own);
-        uses.entry(own).or_default().extend(names);
     });
     assert!(uses.len() > 30 && uses["submit"].contains("door"), "{uses:?}");
-    let files: BTreeSet<String> = uses.keys().cloned().collect();
-    let unknown: Vec<_> = uses.iter().filter(|(_, names)| !names.is_subset(&files)).collect();
-    assert!(unknown.is_empty(), "these do not import from the file that defines a name:\n{unknown:#?}");
-    while let Some(last) = uses.keys().find(|own| uses[*own].is_empty()).cloned() {
-        uses.remove(&last);
-        uses.values_mut().for_each(|names| _ = names.remove(&last));
-    }
-    while let Some(first) = uses.keys().find(|own| !uses.values().any(|names| names.contains(*own))).cloned() {
-        uses.remove(&first); // it only uses files of a circle
-    }
-    assert!(uses.is_empty(), "these files import each other:\n{uses:#?}");
+    let circle = in_circles(uses);
+    assert!(circle.is_empty(), "these files import each other: {circle:?}");
 }

@@ -1,4 +1,5 @@
 //! Rules for the repository's own files: the order of layers, and plain English.
 
+mod imports;
 mod layers;
 mod prose;

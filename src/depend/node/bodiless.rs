@@ -16,7 +16,7 @@ pub(in crate::depend) struct Bodiless<A, C = fn()> {
     pieces: Box<[Piece]>,
 }
 
-impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send> Bodiless<A> {
+impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + Sync> Bodiless<A> {
     pub(in crate::depend) fn new(kinds: Kinds, accesses: A) -> Self {
         Self { accesses, kinds, complete: || (), pieces: Box::default() }
     }
@@ -32,7 +32,10 @@ impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send> Bodiless<A> {
     }
 }
 
-impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send, C: Fn() + Send> Body for Bodiless<A, C> {
+#[allow(unsafe_code)] // the contract of `Body`
+// SAFETY: `accesses` calls a `Sync` closure, `stands_at` returns a plain array, and no method changes either. There is
+// no group.
+unsafe impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + Sync, C: Fn() + Send> Body for Bodiless<A, C> {
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
         (self.accesses)(visit);
     }

@@ -10,12 +10,17 @@ use std::sync::Arc;
 
 /// A typed closure with its accesses, seen through an untyped interface.
 ///
-/// All methods take shared references, so that other threads can inspect a body's accesses while the body runs; mutable
-/// state is in cells. Nevertheless a body belongs to its owner alone: apart from its accesses, two threads never use it
-/// at the same time.
-pub(crate) trait Body: Send {
-    /// Visits the declared accesses in order. Must not read state that changes while the body runs, because another
-    /// thread may call this at that time.
+/// All methods take shared references, so that other threads can inspect a body while it runs; mutable state is in
+/// cells. Nevertheless a body belongs to its owner alone: two threads never use it at the same time, except for the
+/// methods that the contract names.
+///
+/// # Safety
+/// [`accesses`](Self::accesses), [`group`](Self::group) and [`stands_at`](Self::stands_at) read only `Sync` state that
+/// no method changes. Other threads call them while the owner calls any method: reports of stalls, explanations of
+/// waits and the search for deadlocks show a body that runs at that time.
+#[allow(unsafe_code)] // marks the contract of implementations
+pub(crate) unsafe trait Body: Send {
+    /// Visits the declared accesses in order. Other threads may call this while the body runs.
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>));
 
     /// Runs the body that fits the unit, or resumes it if the task has begun. Propagates panics of the user's code.
@@ -80,7 +85,7 @@ pub(crate) trait Body: Send {
     }
 
     /// For a join: returns the pieces at which tasks wait for it. If one of the join's predecessors has finished, the
-    /// join must also wait for the tasks that replace that predecessor at these pieces.
+    /// join must also wait for the tasks that replace that predecessor at these pieces. Other threads may call this.
     fn stands_at(&self) -> &[Piece] {
         &[]
     }
@@ -88,8 +93,7 @@ pub(crate) trait Body: Send {
     /// Records why the task will not run to its end. Called by the task's owner, under locks.
     fn failed(&self, _failure: &Arc<TaskFailure>) {}
 
-    /// Returns the group that the task is a member of, if any. The group never changes, because another thread may call
-    /// this while the body runs.
+    /// Returns the group that the task is a member of, if any. Other threads may call this while the body runs.
     fn group(&self) -> Option<&Group> {
         None
     }

@@ -41,7 +41,7 @@ pub(crate) type Entrance = Arc<dyn Any + Send + Sync>;
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// let x = rt.data(vec![0; 1]);
 /// rt.task("where", (x.output(),)).cpu(|at, (x,)| x[0] = if at.is_cpu() { at.inner_cores() } else { 0 }).submit()?;
-/// assert_eq!(rt.read_scalar(&x)?, 1);
+/// assert_eq!(rt.read(&x)?, [1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]

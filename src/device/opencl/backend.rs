@@ -1,36 +1,33 @@
 //! The [`Backend`] for OpenCL devices.
 
 use super::commands::{CommandBuffer, Commands, Node, Refusal};
-use super::fenced;
+use super::launches::{buffers, geometry, mem};
 use super::library::Found;
 use super::locked::{Locked, LockedMemory};
+use super::programs::PREFIX;
 use super::turns::{InTurn, Turns};
+use super::{copies, fenced};
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
-use crate::device::gpu::{Backend, Gpu, GraphNode, Pitches, Slab, no_code};
+use crate::device::gpu::{Backend, Gpu, GraphNode, Slab};
 use crate::device::guarded::{Guards, Overrun};
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, Code, KernelText, Limits, Module, Program, RawHandles, Source, Value};
+use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandles, Source};
 use crate::machine::UnitKind;
 use opencl3::command_queue::{
-    CommandQueue, enqueue_barrier_with_wait_list, enqueue_copy_buffer, enqueue_copy_buffer_rect,
-    enqueue_marker_with_wait_list, enqueue_nd_range_kernel, enqueue_read_buffer, enqueue_read_buffer_rect,
-    enqueue_write_buffer, enqueue_write_buffer_rect,
+    CommandQueue, enqueue_barrier_with_wait_list, enqueue_marker_with_wait_list, enqueue_nd_range_kernel,
 };
 use opencl3::context::Context;
 use opencl3::device::{Device, cl_device_id};
 use opencl3::error_codes::{ClError, error_text};
 use opencl3::event::{Event, set_event_callback};
-use opencl3::kernel::{Kernel, create_kernel, set_kernel_arg};
+use opencl3::kernel::{Kernel, create_kernel};
 use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, CL_MEM_SIZE, ClMem, get_mem_object_info};
-use opencl3::types::{CL_NON_BLOCKING, cl_event, cl_int, cl_kernel, cl_mem};
+use opencl3::types::{cl_event, cl_int};
 use parking_lot::Mutex;
 use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
-
-/// The prefix for kernel names, which could otherwise collide with built-in functions of OpenCL C.
-const PREFIX: &str = "thalweg_";
 
 const COMPLETE: cl_int = 0;
 const DEVICE_NOT_AVAILABLE: cl_int = -2;
@@ -57,10 +54,10 @@ impl Discovered for Found {
 
 /// An OpenCL device.
 pub(in crate::device) struct OpenCl {
-    id: cl_device_id,
-    context: Arc<Context>,
+    pub(super) id: cl_device_id,
+    pub(super) context: Arc<Context>,
     platform: usize,
-    name: String,
+    pub(super) name: String,
     memory_bytes: u64,
     /// The maximum size of one buffer, in bytes.
     largest_buffer_bytes: u64,
@@ -72,7 +69,7 @@ pub(in crate::device) struct OpenCl {
     /// Whether buffers get guard zones, which is the case on CPUs because their kernels can write anywhere in this
     /// process.
     fences: bool,
-    turns: Turns,
+    pub(super) turns: Turns,
 }
 
 // SAFETY: OpenCL objects may be used from any thread. The only exception is setting a kernel's arguments, which a
@@ -155,7 +152,7 @@ impl OpenCl {
         Ok(device)
     }
 
-    fn failed(&self, call: &'static str, error: impl Into<ClError>) -> DeviceError {
+    pub(super) fn failed(&self, call: &'static str, error: impl Into<ClError>) -> DeviceError {
         let ClError(code) = error.into();
         match code {
             // A valid handle becomes invalid only if the device is lost, or if the interface has given the device up.
@@ -170,24 +167,6 @@ impl OpenCl {
                 what: error_text(code).to_owned(),
             },
         }
-    }
-
-    /// Compiles a program object.
-    fn built(
-        &self,
-        mut module: opencl3::program::Program,
-        name: &str,
-        options: &str,
-    ) -> Result<InTurn<opencl3::program::Program>, DeviceError> {
-        module.build(&[self.id], options).map_err(|error| DeviceError::Compilation {
-            program: name.to_owned(),
-            device: self.name.clone(),
-            log: match module.get_build_log(self.id) {
-                Ok(log) if !log.trim().is_empty() => log.trim().to_owned(),
-                _ => error_text(error.0).to_owned(),
-            },
-        })?;
-        Ok(InTurn::new(module, self.turns))
     }
 
     /// Stores the event of newly enqueued work that uses these buffers, or converts the error of the call.
@@ -216,62 +195,9 @@ impl OpenCl {
         Ok(())
     }
 
-    /// Sets a kernel's arguments. No other thread may set arguments of the same kernel at the same time.
-    fn set_arguments(&self, kernel: cl_kernel, arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
-        let mut index = 0;
-        let mut set = |size: usize, value: *const c_void| {
-            // SAFETY: the value has the given size, and OpenCL copies it during the call.
-            let set = unsafe { set_kernel_arg(kernel, index, size, value) };
-            index += 1;
-            set.map_err(|code| self.failed("clSetKernelArg", ClError(code)))
-        };
-        for ArgumentValue(value) in arguments {
-            match value {
-                Value::Scalar { bytes, len } => set(*len, bytes.as_ptr().cast())?,
-                Value::Plain { words, len } => set(*len, words.as_ptr().cast())?,
-                Value::Memory { base, offset_bytes, element_bytes, .. } => {
-                    let first = (offset_bytes / element_bytes) as u64;
-                    set(size_of::<cl_mem>(), ptr::from_ref(&mem(*base)).cast())?;
-                    set(size_of::<u64>(), ptr::from_ref(&first).cast())?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn out_of_memory(&self, needed_bytes: u64, code: cl_int) -> DeviceError {
         DeviceError::OutOfMemory { device: self.name.clone(), needed_bytes, in_use_bytes: 0, api: Self::API, code }
     }
-}
-
-fn mem(handle: usize) -> cl_mem {
-    ptr::with_exposed_provenance_mut(handle)
-}
-
-/// Returns the handles of the buffers among the arguments.
-fn buffers<'a>(arguments: impl IntoIterator<Item = &'a ArgumentValue>) -> Vec<usize> {
-    let buffer = |ArgumentValue(value): &ArgumentValue| match value {
-        Value::Memory { base, .. } => Some(*base),
-        Value::Scalar { .. } | Value::Plain { .. } => None,
-    };
-    let mut buffers: Vec<_> = arguments.into_iter().filter_map(buffer).collect();
-    buffers.sort_unstable();
-    buffers.dedup();
-    buffers
-}
-
-/// Returns the total number of threads and the number of threads per group, in each dimension.
-fn geometry(group: [u32; 3], groups: [u32; 3]) -> ([usize; 3], [usize; 3]) {
-    let group = group.map(|n| n as usize);
-    (std::array::from_fn(|d| group[d] * groups[d] as usize), group)
-}
-
-fn origin(end: &Pitches) -> [usize; 3] {
-    [end.offset_bytes, 0, 0]
-}
-
-fn region(slab: &Slab) -> [usize; 3] {
-    [slab.width_bytes, slab.rows, slab.slices]
 }
 
 impl Backend for OpenCl {
@@ -349,144 +275,31 @@ impl Backend for OpenCl {
 
     unsafe fn copy_in(&self, stream: &Stream, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
         let _turn = self.turns.take();
-        let Slab { width_bytes, from: f, to: t, .. } = slab;
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
-        let event = unsafe {
-            let first: *const c_void = from.add(f.offset_bytes).cast();
-            if slab.is_flat() {
-                enqueue_write_buffer(
-                    stream.queue.get(),
-                    mem(to),
-                    CL_NON_BLOCKING,
-                    t.offset_bytes,
-                    *width_bytes,
-                    first,
-                    0,
-                    ptr::null(),
-                )
-            } else {
-                enqueue_write_buffer_rect(
-                    stream.queue.get(),
-                    mem(to),
-                    CL_NON_BLOCKING,
-                    origin(t).as_ptr(),
-                    [0; 3].as_ptr(),
-                    region(slab).as_ptr(),
-                    t.row_bytes,
-                    t.slice_bytes,
-                    f.row_bytes,
-                    f.slice_bytes,
-                    first,
-                    0,
-                    ptr::null(),
-                )
-            }
-        };
+        let event = unsafe { copies::write(&stream.queue, from, mem(to), slab) };
         self.enqueued(stream, "clEnqueueWriteBuffer", event, &[to])
     }
 
     unsafe fn copy_out(&self, stream: &Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
         let _turn = self.turns.take();
-        let Slab { width_bytes, from: f, to: t, .. } = slab;
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
-        let event = unsafe {
-            let first: *mut c_void = to.add(t.offset_bytes).cast();
-            if slab.is_flat() {
-                enqueue_read_buffer(
-                    stream.queue.get(),
-                    mem(from),
-                    CL_NON_BLOCKING,
-                    f.offset_bytes,
-                    *width_bytes,
-                    first,
-                    0,
-                    ptr::null(),
-                )
-            } else {
-                enqueue_read_buffer_rect(
-                    stream.queue.get(),
-                    mem(from),
-                    CL_NON_BLOCKING,
-                    origin(f).as_ptr(),
-                    [0; 3].as_ptr(),
-                    region(slab).as_ptr(),
-                    f.row_bytes,
-                    f.slice_bytes,
-                    t.row_bytes,
-                    t.slice_bytes,
-                    first,
-                    0,
-                    ptr::null(),
-                )
-            }
-        };
+        let event = unsafe { copies::read(&stream.queue, mem(from), to, slab) };
         self.enqueued(stream, "clEnqueueReadBuffer", event, &[from])
     }
 
     unsafe fn copy_across(&self, stream: &Stream, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
         let _turn = self.turns.take();
-        let Slab { width_bytes, from: f, to: t, .. } = slab;
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
-        let event = unsafe {
-            if slab.is_flat() {
-                enqueue_copy_buffer(
-                    stream.queue.get(),
-                    mem(from),
-                    mem(to),
-                    f.offset_bytes,
-                    t.offset_bytes,
-                    *width_bytes,
-                    0,
-                    ptr::null(),
-                )
-            } else {
-                enqueue_copy_buffer_rect(
-                    stream.queue.get(),
-                    mem(from),
-                    mem(to),
-                    origin(f).as_ptr(),
-                    origin(t).as_ptr(),
-                    region(slab).as_ptr(),
-                    f.row_bytes,
-                    f.slice_bytes,
-                    t.row_bytes,
-                    t.slice_bytes,
-                    0,
-                    ptr::null(),
-                )
-            }
-        };
+        let event = unsafe { copies::copy(&stream.queue, mem(from), mem(to), slab) };
         self.enqueued(stream, "clEnqueueCopyBuffer", event, &[from, to])
     }
 
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError> {
-        let _turn = self.turns.take();
-        let module = opencl3::program::Program::create_from_source(&self.context, &program.source_with(PREFIX))
-            .map_err(|error| self.failed("clCreateProgramWithSource", error))?;
-        self.built(module, program.name(), "-cl-std=CL1.2 -DTHALWEG_FMA")
+        self.compiled(program)
     }
 
     fn own_module(&self, module: &Module) -> Result<Self::Module, DeviceError> {
-        let _turn = self.turns.take();
-        let made = match module.code(Self::KIND) {
-            Some(Code::Text(text)) => opencl3::program::Program::create_from_source(&self.context, text)
-                .map_err(|error| self.failed("clCreateProgramWithSource", error))?,
-            Some(Code::SpirV(code)) => {
-                opencl3::program::Program::create_from_il(&self.context, code).map_err(|error| {
-                    let ClError(code) = error;
-                    DeviceError::NoCompiler {
-                        program: module.name().to_owned(),
-                        device: self.name.clone(),
-                        why: format!(
-                            "the device does not support this SPIR-V: {} (OpenCL error {code}); try `Module::opencl`",
-                            error_text(code)
-                        ),
-                    }
-                })?
-            }
-            Some(Code::Ptx(_) | Code::Image(_)) | None => return Err(no_code(self, module)),
-        };
-        self.built(made, module.name(), "")
+        self.loaded(module)
     }
 
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Function, DeviceError> {

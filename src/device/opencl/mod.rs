@@ -5,9 +5,12 @@
 
 mod backend;
 mod commands;
+mod copies;
 mod fenced;
+mod launches;
 mod library;
 mod locked;
+mod programs;
 mod turns;
 
 pub(super) use library::{find, survey};

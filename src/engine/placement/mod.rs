@@ -43,6 +43,7 @@ mod reasons;
 mod residency;
 mod shortage;
 mod stages;
+mod suits;
 mod turns;
 mod units;
 
@@ -62,8 +63,7 @@ use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::fpm::{Known, SharesInUse};
-use crate::sched::{AffinityStatistics, Choice, CopySample, LowerBound, Model, SubmittedTask};
+use crate::sched::{CopySample, SubmittedTask};
 use crate::trace::{Stage, Tracer, Why};
 use flow::Flow;
 use needs::forgotten_by;
@@ -95,7 +95,7 @@ impl Placement {
     /// Records placement in `tracer`, if there is a tracer.
     pub(crate) fn traced_by(mut self, tracer: Option<Arc<Tracer>>) -> Self {
         if tracer.is_some() {
-            self.queue.scheduler().collect_decisions();
+            self.queue.scheduler_mut().collect_decisions();
         }
         self.tracer = tracer;
         self
@@ -135,7 +135,7 @@ impl Placement {
 
     /// Sets the runtime's ID, and the log for contract violations by user-defined policies.
     pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
-        self.queue.scheduler().belongs_to(runtime, failures);
+        self.queue.scheduler_mut().belongs_to(runtime, failures);
     }
 
     /// Returns an ID for a new replica.
@@ -197,7 +197,7 @@ impl Placement {
 
     /// Notes that a task was submitted.
     pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>) {
-        self.queue.scheduler().submitted(task);
+        self.queue.scheduler_mut().submitted(task);
     }
 
     /// Handles a completed copy, with its duration if known.
@@ -211,7 +211,7 @@ impl Placement {
         }
         if let Some(CopyTime { elapsed_ns, waited_ns }) = time {
             let UnderWay { between: (from, to), bytes, .. } = ended;
-            self.queue.scheduler().copied(&CopySample { from, to, bytes, elapsed_ns, waited_ns });
+            self.queue.scheduler_mut().copied(&CopySample { from, to, bytes, elapsed_ns, waited_ns });
         }
         self.let_go_of_copy(ended, out);
     }
@@ -325,7 +325,7 @@ impl Placement {
             let waiters = self.let_go(launched, out);
             self.one_less(waiters, out);
         } else if self.looks_ahead() {
-            self.queue.scheduler().skipped(id);
+            self.queue.scheduler_mut().skipped(id);
         }
         if let Some(data) = forgotten {
             self.residency.forget(data);
@@ -336,7 +336,7 @@ impl Placement {
     /// Gives tasks to units with room until no further task can be given.
     fn dispatch(&mut self, out: &mut Vec<Command>) {
         if let Some(tracer) = &self.tracer {
-            let decisions = self.queue.scheduler().take_decisions();
+            let decisions = self.queue.scheduler_mut().take_decisions();
             decisions.iter().for_each(|made| tracer.decided(made.space, made.instance, made.state as u8, made.pivot));
         }
         loop {
@@ -345,7 +345,7 @@ impl Placement {
             // tasks queued ahead.
             let mut last = None;
             if self.residency.take_moved() {
-                self.queue.scheduler().data_moved();
+                self.queue.scheduler_mut().data_moved();
             }
             while let Some(next) = self.queue.next_with_room(last) {
                 last = Some(next);
@@ -414,34 +414,9 @@ impl Placement {
         self.queue.busy_ns()
     }
 
-    /// Returns how well the policy kept indices close to their data; `None` if the policy does not count that.
-    pub(crate) fn affinity(&self) -> Option<AffinityStatistics> {
-        self.queue.affinity()
-    }
-
-    /// Returns how close the policy's mapping is to the optimum, if known.
-    pub(crate) fn bound(&self) -> Option<LowerBound> {
-        self.queue.bound()
-    }
-
-    /// Returns the policy's work shares; `None` if the policy does not divide work by profiles.
-    pub(crate) fn shares(&self) -> Option<SharesInUse> {
-        self.queue.shares()
-    }
-
-    /// Returns the profiles that the policy has learned, if it learns profiles.
-    pub(crate) fn profiles(&self) -> Option<Known> {
-        self.queue.profiles()
-    }
-
-    /// Returns the policy that this policy has selected, if it selects among other policies.
-    pub(crate) fn choice(&self) -> Option<Choice> {
-        self.queue.choice()
-    }
-
-    /// Returns the task-time model that the policy has learned, if it learns such a model.
-    pub(crate) fn model(&self) -> Option<&Model> {
-        self.queue.model()
+    /// Returns the policy in charge.
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        self.queue.scheduler()
     }
 
     /// Returns the number of replicas evicted to make room.

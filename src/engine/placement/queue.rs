@@ -14,19 +14,19 @@
 //! 2. The policy always knows how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
-use super::multi_device::{self, Across};
-use super::needs::{Needs, beside, bytes_in, device_of, kinds, parts_of, place_of};
+use super::multi_device::Across;
+use super::needs::{Needs, beside, parts_of, place_of};
 use super::residency::Residency;
 use super::stages::Assigned;
+use super::suits::Suited;
 use super::turns::Turns;
 use super::units::{Room, Units};
 use crate::depend::{Kinds, OwnedTask};
 use crate::engine::Span;
 use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
-use crate::machine::{Machine, UnitKind};
-use crate::sched::fpm::{Known, SharesInUse};
-use crate::sched::{AffinityStatistics, Choice, LowerBound, Model, ReadyTask, Sample, UnitView, View};
+use crate::machine::Machine;
+use crate::sched::{ReadyTask, Sample, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -37,15 +37,6 @@ use std::sync::Arc;
 /// Maximum number of tasks in one space. It also limits the tasks launched after other tasks, which do not count as
 /// given ahead.
 const MOST_IN_SPACE: usize = 256;
-
-/// The units that can run tasks with certain requirements.
-#[derive(Clone)]
-struct Suited {
-    /// For each unit, whether it can run the tasks.
-    units: Arc<[bool]>,
-    /// Whether the tasks run only in host memory, on any hosting thread.
-    at_home: bool,
-}
 
 /// How a task left its unit.
 pub(super) enum End {
@@ -58,8 +49,8 @@ pub(super) enum End {
 /// State of the ready tasks; see the module documentation.
 pub(super) struct Queue {
     policy: Scheduler,
-    units: Units,
-    queued: FxHashMap<TaskId, OwnedTask>,
+    pub(super) units: Units,
+    pub(super) queued: FxHashMap<TaskId, OwnedTask>,
     turns: Turns,
     /// Tasks that bypassed the policy and that the policy has not named yet, each with its end if it has already
     /// ended. The policy learns of an end only after it has named the task, as for any other task.
@@ -68,11 +59,11 @@ pub(super) struct Queue {
     waiting: Vec<VecDeque<Assigned>>,
     /// Cached results of `suited_for`. The key consists of the task's kinds, whether it must run in host memory, and
     /// the memory of its device if that matters.
-    suited: FxHashMap<(Kinds, bool, Option<SpaceId>), Suited>,
+    pub(super) suited: FxHashMap<(Kinds, bool, Option<SpaceId>), Suited>,
     /// Whether any device memory was lost.
     has_gone: bool,
     /// Whether hosting threads of devices stand in for missing CPU units.
-    hosts_at_home: bool,
+    pub(super) hosts_at_home: bool,
     /// The power in watts that load adds to each unit; `None` if unknown.
     dynamic_w: Vec<Option<f64>>,
 }
@@ -135,62 +126,6 @@ impl Queue {
             follows: false,
             units: self.suited_for(task, &needs, residency).units,
         }
-    }
-
-    /// Returns the units that can run a task.
-    fn suited(&mut self, task: &OwnedTask, residency: &Residency) -> Suited {
-        self.suited_for(task, &Needs::of_task(task), residency)
-    }
-
-    /// Returns the units that can run a task with these requirements.
-    fn suited_for(&mut self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Suited {
-        let (kinds, device) = (kinds(task), self.space_for(task, needs, residency));
-        let small = residency.fits_anywhere(needs.bytes);
-        if let Some(known) = self.suited.get(&(kinds, needs.home_only, device)).filter(|_| small) {
-            return known.clone();
-        }
-        let fits = |space: &SpaceId| device.is_none_or(|only| only == *space) && fits(task, needs, *space, residency);
-        let has_memory = |unit: &UnitView| match parts_of(task) {
-            Some(ends) => multi_device::fits(task, ends, &unit.spaces, residency),
-            None => unit.spaces.iter().any(fits),
-        };
-        let suits = |unit: &UnitView| {
-            kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only) && has_memory(unit)
-        };
-        let units: Arc<[bool]> = self.units.iter().map(suits).collect();
-        // A task that suits no device can still run on a device's hosting thread, if cores can run it.
-        let at_home = self.hosts_at_home && kinds.has(UnitKind::Cpu) && !units.contains(&true);
-        let units = if at_home { units.iter().map(|_| true).collect() } else { units };
-        let suited = Suited { units, at_home };
-        if small {
-            self.suited.insert((kinds, needs.home_only, device), suited.clone());
-        }
-        suited
-    }
-
-    /// Returns the memory of the task's intended device, if that memory exists and is large enough. Otherwise the task
-    /// is treated like any other task.
-    fn space_for(&self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Option<SpaceId> {
-        let space = device_of(task)?.space();
-        let is_there = self.units.iter().any(|unit| unit.spaces.contains(&space));
-        (is_there && fits(task, needs, space, residency)).then_some(space)
-    }
-
-    /// Returns whether a unit can run a task.
-    pub(super) fn suits(&mut self, task: &OwnedTask, unit: usize, residency: &Residency) -> bool {
-        self.suited(task, residency).units[unit]
-    }
-
-    /// Returns whether any unit can run a task.
-    pub(super) fn suits_any(&mut self, task: &OwnedTask, residency: &Residency) -> bool {
-        self.suited(task, residency).units.contains(&true)
-    }
-
-    /// Returns the least busy unit that can run a task.
-    pub(super) fn least_busy_for(&mut self, task: &OwnedTask, residency: &Residency) -> Option<usize> {
-        let units = self.suited(task, residency).units;
-        let suited = self.units.iter().filter(|unit| units[unit.id.index()]);
-        suited.min_by_key(|unit| (unit.in_flight, unit.id)).map(|unit| unit.id.index())
     }
 
     /// Returns the first unit after `last` that has room and for which there may be a task.
@@ -306,7 +241,12 @@ impl Queue {
     }
 
     /// Returns the policy in charge.
-    pub(super) fn scheduler(&mut self) -> &mut Scheduler {
+    pub(super) fn scheduler(&self) -> &Scheduler {
+        &self.policy
+    }
+
+    /// Returns the policy in charge, to notify it.
+    pub(super) fn scheduler_mut(&mut self) -> &mut Scheduler {
         &mut self.policy
     }
 
@@ -335,22 +275,6 @@ impl Queue {
         self.tell(unit);
         let (unit, across) = (Some(self.units[unit].id), across.map(Arc::new));
         self.wait_for_memory(Assigned { task, unit, space, across });
-    }
-
-    /// Returns the memory of the task's intended device, if it has one. Otherwise, among the unit's memories that the
-    /// task fits into, returns the one that holds most of the task's data; ties go to the least busy memory.
-    fn choose_space(&self, task: &OwnedTask, unit: usize, residency: &Residency) -> SpaceId {
-        if let [only] = self.units[unit].spaces[..] {
-            return only;
-        }
-        let needs = Needs::of_task(task);
-        let own = self.space_for(task, &needs, residency);
-        if let Some(own) = own.filter(|own| self.units[unit].spaces.contains(own)) {
-            return own;
-        }
-        let key = |space: &SpaceId| (residency.bytes_missing(task, *space), residency.tenants(*space), *space);
-        let spaces = self.units[unit].spaces.iter().copied().filter(|space| fits(task, &needs, *space, residency));
-        spaces.min_by_key(key).expect("a unit gets tasks that fit one of its memories")
     }
 
     /// Appends a task to the tasks that wait for memory in the same space.
@@ -426,36 +350,6 @@ impl Queue {
         self.units.busy_ns()
     }
 
-    /// Returns how well the policy kept indices close to their data; `None` if the policy does not count that.
-    pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
-        self.policy.affinity()
-    }
-
-    /// Returns how close the policy's mapping is to the optimum, if known.
-    pub(super) fn bound(&self) -> Option<LowerBound> {
-        self.policy.bound()
-    }
-
-    /// Returns the policy's work shares; `None` if the policy does not divide work by profiles.
-    pub(super) fn shares(&self) -> Option<SharesInUse> {
-        self.policy.shares()
-    }
-
-    /// Returns the profiles that the policy has learned, if it learns profiles.
-    pub(super) fn profiles(&self) -> Option<Known> {
-        self.policy.profiles()
-    }
-
-    /// Returns the policy that this policy has selected, if it selects among other policies.
-    pub(super) fn choice(&self) -> Option<Choice> {
-        self.policy.choice()
-    }
-
-    /// Returns the task-time model that the policy has learned, if it learns such a model.
-    pub(super) fn model(&self) -> Option<&Model> {
-        self.policy.model()
-    }
-
     /// Returns the tasks in the policy's charge.
     pub(super) fn queued(&self) -> impl Iterator<Item = &OwnedTask> {
         self.queued.values()
@@ -464,15 +358,6 @@ impl Queue {
     /// Returns the tasks that wait for memory.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Assigned> {
         self.waiting.iter().flatten()
-    }
-
-    /// Returns the units that can run a task in the policy's charge, each with its number of tasks.
-    pub(super) fn units_for(&mut self, task: TaskId, residency: &Residency) -> Option<Vec<(UnitId, usize)>> {
-        let task = self.queued.remove(&task)?;
-        let suited = self.suited(&task, residency).units;
-        self.queued.insert(task.shared().id, task);
-        let suited = self.units.iter().filter(|unit| suited[unit.id.index()]);
-        Some(suited.map(|unit| (unit.id, unit.in_flight)).collect())
     }
 
     /// Returns a task that waits for memory, and the number of tasks ahead of it.
@@ -487,11 +372,6 @@ impl Queue {
         lines.extend(self.waiting.iter().flatten().map(waiting));
         lines.extend(self.queued.keys().map(|task| format!("{task} waits for a unit")));
     }
-}
-
-/// Returns whether a task's requirements fit into a memory that holds nothing else.
-fn fits(task: &OwnedTask, needs: &Needs, space: SpaceId, residency: &Residency) -> bool {
-    residency.fits(needs.bytes, space) || residency.fits(bytes_in(task, space), space)
 }
 
 fn missing_bytes(queued: &FxHashMap<TaskId, OwnedTask>, residency: &Residency, task: TaskId, space: SpaceId) -> u64 {

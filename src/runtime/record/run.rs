@@ -305,7 +305,10 @@ fn reason(error: BoxError) -> FailureReason {
     }
 }
 
-impl Body for RunBody {
+#[allow(unsafe_code)] // the contract of `Body`
+// SAFETY: `accesses` reads the accesses of the run, which is planned before it is shared and never changes. There is
+// neither a group nor a place at which the body stands.
+unsafe impl Body for RunBody {
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
         self.run.accesses.iter().for_each(|access| visit(access.record()));
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ids::SpaceId;
 use crate::sched::UnitView;
 
 /// Returns two CPU units and two devices.

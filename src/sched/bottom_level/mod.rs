@@ -24,18 +24,20 @@
 //! The policy never reads a clock: the work left on a unit is the sum of its unfinished tasks' estimates.
 
 mod lookahead;
+mod state;
 mod steal;
 mod window;
 
 use super::copies::Copies;
 use super::kernels::{KernelId, Kernels};
 use super::{
-    Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Place, Policy, ReadyTask, Sample, SubmittedTask,
-    UnitSet, View,
+    Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Policy, ReadyTask, Sample, SubmittedTask, UnitSet,
+    View,
 };
-use crate::ids::{SpaceId, TaskId, UnitId};
+use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
 use lookahead::Ahead;
+use state::{Group, Known, Moment, Offer, Queued, Rank, Set, Stage};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -79,98 +81,6 @@ pub struct BottomLevel {
     /// Whether some tasks run on only a part of a group of identical units.
     is_mixed: bool,
     affinity: Affinity,
-}
-
-/// A group of identical units.
-#[derive(Debug)]
-struct Group {
-    kind: UnitKind,
-    spaces: Vec<SpaceId>,
-    units: u64,
-    members: UnitSet,
-    /// The units of this group that have nothing to do.
-    idle: UnitSet,
-    /// Number of queued tasks.
-    queued: usize,
-    /// Whether the first queued task may wait for the group's first free unit.
-    rests: bool,
-    /// When a unit of this group last had no task and found none to steal.
-    dry_at: Option<Moment>,
-    /// Sum of the estimates of unfinished tasks given to units of this group.
-    given_ns: u64,
-    ahead: Ahead,
-    /// Number of further tasks for which this group's memory counts as short.
-    short: u32,
-}
-
-/// A logical time: the number of changes and, if copies influenced the decision, the number of moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Moment {
-    changes: u64,
-    moves: Option<u64>,
-}
-
-/// A set of units, with the queues of the tasks that run on exactly these units.
-#[derive(Debug)]
-struct Set {
-    units: Arc<[bool]>,
-    /// One queue per group, most urgent task first; `None` if no unit of the group runs these tasks.
-    queues: Vec<Option<BTreeSet<Rank>>>,
-}
-
-/// Sort key of queued tasks: the program's priority, then the level, then age.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    priority: Reverse<i32>,
-    /// Bit pattern of the level, a non-negative `f64`, which sorts as the level does.
-    level_bits: Reverse<u64>,
-    task: TaskId,
-}
-
-impl Rank {
-    fn level_ns(self) -> f64 {
-        f64::from_bits(self.level_bits.0)
-    }
-}
-
-/// Scheduling state of a task.
-#[derive(Debug)]
-struct Known {
-    kernel: KernelId,
-    work: f64,
-    stage: Stage,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// Not ready yet.
-    Waits,
-    /// Boxed because most tasks of a large window are not ready.
-    Queued(Box<Queued>),
-    /// Given to a unit of this group.
-    Given { group: usize, ns: u64, trial: bool },
-}
-
-#[derive(Debug, Clone)]
-struct Queued {
-    set: usize,
-    group: usize,
-    rank: Rank,
-    /// Expected execution time.
-    ns: u64,
-    trial: bool,
-    /// Number of bytes of the task's data that the memory lacked when the task was queued.
-    missing: u64,
-    place: Option<Place>,
-}
-
-/// The time at which a task would end in a group.
-struct Offer {
-    group: usize,
-    end_ns: f64,
-    ns: f64,
-    trial: bool,
-    missing: u64,
 }
 
 /// Returns the time that a task adds to a level. In a large window, this is the time at the last notable change.

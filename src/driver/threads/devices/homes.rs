@@ -1,0 +1,114 @@
+//! Homes of data objects: their addresses, and page-locking them if that pays off.
+
+use super::Devices;
+use crate::ids::DataId;
+use crate::memory::DataCell;
+use crate::region::MAX_DIMS;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Minimum array size for page-locking, which takes longer than it saves on smaller arrays. Smaller copies do not
+/// trigger page-locking either.
+const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
+/// Index of the copy that triggers page-locking of its array, counting from 1. Locking does not pay for an array that
+/// is copied at most once. Locking it earlier would also place its pages, which the first thread that writes the array
+/// should determine.
+const PAGE_LOCK_AT_COPY: usize = 2;
+
+/// The home of a data object.
+pub(super) struct Home {
+    pub(super) base: *mut u8,
+    /// Per dimension, the distance in elements between consecutive indices.
+    pub(super) strides: [usize; MAX_DIMS],
+    /// Alignment of each element's address, which replicas must preserve.
+    pub(super) element_align: usize,
+    /// Number of bytes that may be page-locked.
+    lockable_bytes: usize,
+    /// Whether the array is page-locked only on request, because its pages are not allocated until the first touch.
+    by_request: bool,
+    /// Number of copies so far that were large enough to count towards page-locking.
+    copies: AtomicUsize,
+    /// Guard that undoes the page-locking. Unset until locking is attempted; `None` inside if the array cannot be
+    /// locked.
+    pin_memory: OnceLock<Option<Box<dyn Send + Sync>>>,
+}
+
+impl Home {
+    /// Returns whether the home is page-locked.
+    pub(super) fn is_locked(&self) -> bool {
+        matches!(self.pin_memory.get(), Some(Some(_)))
+    }
+}
+
+// SAFETY: the only field that is not `Send` is the address `base`. The directory and the dependences keep conflicting
+// copies and bodies apart, so using this address on another thread creates no data race.
+unsafe impl Send for Home {}
+// SAFETY: the only field that is not `Sync` is the address `base`. Through a shared reference it can only be read, so
+// concurrent accesses to the field are not a data race.
+unsafe impl Sync for Home {}
+
+impl Devices {
+    /// Registers the home of a data object.
+    pub(in crate::driver::threads) fn add_home(&self, cell: &DataCell) {
+        let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
+        // The gaps of a borrowed home do not belong to the runtime, and memory that devices use directly must not be
+        // page-locked.
+        let lockable = bytes > 0 && !cell.datum.is_unified() && cell.is_contiguous(&cell.datum.whole());
+        let home = Home {
+            base: cell.base(),
+            strides: cell.strides(),
+            element_align: cell.element_align(),
+            lockable_bytes: if lockable { bytes } else { 0 },
+            by_request: cell.is_reserved(),
+            copies: AtomicUsize::new(0),
+            pin_memory: OnceLock::new(),
+        };
+        self.homes.insert(cell.datum.id, Arc::new(home));
+    }
+
+    /// Page-locks a home if that pays off. Called before an accelerator copies `bytes` bytes from or to the home.
+    pub(super) fn prepare_home(&self, data: DataId, bytes: u64) {
+        let home = self.home(data);
+        if home.by_request || home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {
+            return;
+        }
+        if home.copies.fetch_add(1, Ordering::Relaxed) + 1 >= PAGE_LOCK_AT_COPY {
+            self.lock_home(&home);
+        }
+    }
+
+    fn lock_home(&self, home: &Home) {
+        home.pin_memory.get_or_init(|| {
+            // SAFETY: the home outlives the lock, because [`Driver::unregister`](crate::driver::Driver) undoes the
+            // lock and is called before the home is freed.
+            self.devices.iter().find_map(|device| unsafe { device.pin_memory(home.base, home.lockable_bytes) })
+        });
+    }
+
+    /// Page-locks a data object's home if possible. Returns whether the home is locked.
+    pub(in crate::driver::threads) fn pin_memory(&self, cell: &DataCell) -> bool {
+        // Another thread may be taking the home. The home must be forgotten before it is freed, and it cannot be
+        // forgotten while this guard is held, so it stays valid here.
+        let Some(home) = self.homes.get(&cell.datum.id) else { return false };
+        if home.lockable_bytes > 0 {
+            self.lock_home(&home);
+        }
+        home.is_locked()
+    }
+
+    /// Returns the home of a data object in use.
+    pub(super) fn home(&self, data: DataId) -> Arc<Home> {
+        self.homes.get(&data).expect("a data object in use has a home").clone()
+    }
+
+    /// Returns the number of registered homes.
+    #[cfg(test)]
+    pub(in crate::driver::threads) fn homes(&self) -> usize {
+        self.homes.len()
+    }
+
+    /// Forgets the home of a data object.
+    pub(in crate::driver::threads) fn forget_home(&self, data: DataId) {
+        drop(self.homes.remove(&data));
+    }
+}
