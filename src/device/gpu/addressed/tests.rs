@@ -1,6 +1,7 @@
 //! When programs are compiled, and the fate of the result, on an interface that can only compile.
 
 use super::*;
+use crate::kernel::Program;
 use crate::machine::UnitKind;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int};
