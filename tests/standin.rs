@@ -22,6 +22,8 @@ mod programs;
 mod random;
 #[path = "standin/raw.rs"]
 mod raw;
+#[path = "standin/shapes.rs"]
+mod shapes;
 #[path = "standin/unified.rs"]
 mod unified;
 

@@ -56,15 +56,14 @@ pub(crate) trait Enqueue {
     /// Begins to record launches, grouped into parts; [`Self::launch_graph`] launches all recorded parts.
     fn begin_graph(&mut self);
 
-    /// Begins the next part of the recording.
-    fn begin_part(&mut self);
+    /// Begins the next part of the recording, which runs after the parts with the indices in `after`.
+    fn begin_part(&mut self, after: &[u32]);
 
     /// Discards the current part because it has failed: none of its kernels are launched.
     fn drop_part(&mut self);
 
-    /// Launches the recorded parts; part `i` runs after the parts whose indices are in `after[i]`. Uses and updates
-    /// the device's state in `known`.
-    fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError>;
+    /// Launches the recorded parts. Uses and updates the device's state in `known`.
+    fn launch_graph(&mut self, known: &mut Graphs) -> Result<(), DeviceError>;
 }
 
 /// A device's limits on thread groups.

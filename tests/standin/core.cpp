@@ -35,6 +35,12 @@ void count(const std::string &what, long by) {
     ledger().counts[what] += by;
 }
 
+void at_least(const std::string &what, long value) {
+    std::lock_guard guard(ledger().lock);
+    long &count = ledger().counts[what];
+    count = std::max(count, value);
+}
+
 void broken(const std::string &rule) {
     fprintf(stderr, "stand-in driver: %s\n", rule.c_str());
     std::lock_guard guard(ledger().lock);
@@ -124,6 +130,26 @@ bool Device::owns(uintptr_t first, size_t bytes) {
 void Device::fail(Code code) {
     Code none = SUCCESS;
     if (stuck.compare_exchange_strong(none, code)) count("devices lost");
+}
+
+void Device::launched() {
+    static const long enough = setting("STANDIN_GATHER", 0);
+    std::lock_guard guard(kernels);
+    at_least("most kernels in flight", ++in_flight);
+    if (in_flight < enough) return;
+    gathered = true;
+    more.notify_all();
+}
+
+void Device::gather() {
+    std::unique_lock guard(kernels);
+    if (!gathered) more.wait_for(guard, std::chrono::seconds(10), [this] { return gathered; });
+    gathered = true;
+}
+
+void Device::ended() {
+    std::lock_guard guard(kernels);
+    in_flight--;
 }
 
 // Unified memory: for each block the address of its first byte, the length, and the device that allocated it.

@@ -32,6 +32,8 @@
 //   (none).
 // - STANDIN_SEED: seed of all random choices (1).
 // - STANDIN_DELAY_US: longest delay in microseconds (50).
+// - STANDIN_GATHER: how many kernels must be in flight on a device at once before it executes the first. If they do not
+//   come, the device waits for ten seconds (0).
 // - STANDIN_PEERS: whether devices have access to each other (1).
 // - STANDIN_LOSE: `device:n` causes the loss of the device at its n-th operation (none).
 // - STANDIN_REPORT: a file that is written when the process ends. It has a line `name count` for each called function
@@ -67,6 +69,8 @@ long setting(const char *name, long otherwise);
 
 /// Adds to a count. `live ...` counts objects that were created and not destroyed.
 void count(const std::string &what, long by = 1);
+/// Raises a count to at least this value.
+void at_least(const std::string &what, long value);
 /// Reports a broken rule for which there is no return code.
 void broken(const std::string &rule);
 
@@ -80,6 +84,11 @@ struct Device {
     std::set<Device *> peers;
     std::atomic<long> executed{0};
     long lost_at = -1;
+    // Kernels that were launched one by one and have not ended, and whether enough of them were there at once.
+    std::mutex kernels;
+    std::condition_variable more;
+    long in_flight = 0;
+    bool gathered = false;
     struct Stream *usual = nullptr;
 
     Code allocate(size_t bytes, void **address);
@@ -87,6 +96,12 @@ struct Device {
     bool owns(uintptr_t first, size_t bytes);
     /// Makes every operation on the device fail from now on.
     void fail(Code code);
+    /// Notes the launch of a kernel.
+    void launched();
+    /// Waits until the device may execute kernels.
+    void gather();
+    /// Notes the end of a kernel.
+    void ended();
 };
 
 /// Whether an access to unmapped memory ends the process, as in AMD's runtime.

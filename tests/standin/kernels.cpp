@@ -202,9 +202,12 @@ Code launch(Stream *stream, const Function *function, const unsigned grid[3], co
     auto node = std::make_shared<Node>();
     if (!prepare(*node, function, grid, block, arguments)) return INVALID_VALUE;
     count("launches on stream " + std::to_string(stream->number));
+    stream->device->launched();
     stream->push([node, device = stream->device] {
+        device->gather();
         if (reaches_all(*node, device)) execute(*node);
         else device->fail(ILLEGAL_ADDRESS);
+        device->ended();
     });
     return stream->device->stuck;
 }
@@ -232,8 +235,23 @@ Code add(Graph *graph, Node *const *before, size_t number, const Function *funct
     return SUCCESS;
 }
 
+/// Reports the number of nodes on a graph's longest path, and how many nodes are at most equally far from the start.
+static void report_shape(const Graph *graph) {
+    static std::atomic<int> made{0};
+    std::string name = "graph " + std::to_string(made++);
+    std::vector<long> depths, widths(graph->nodes.size() + 1);
+    for (auto &node : graph->nodes) {
+        long depth = 1;
+        for (size_t before : node->before) depth = std::max(depth, depths[before] + 1);
+        depths.push_back(depth);
+        at_least(name + " width", ++widths[depth]);
+        at_least(name + " longest chain", depth);
+    }
+}
+
 Code instantiate(Graph *graph, Instance **instance) {
     count("live graph instances");
+    report_shape(graph);
     *instance = new Instance;
     for (auto &node : graph->nodes) (*instance)->nodes.push_back(*node);
     return SUCCESS;

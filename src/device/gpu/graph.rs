@@ -12,8 +12,7 @@
 //! 2. A graph in flight is neither changed nor destroyed, because every flight holds a reference to its graph. A
 //!    graph whose memory is gone is not launched, even if the same handles refer to other memory by now.
 //! 3. The launches of one part run one after the other. A part runs after the parts that were declared as its
-//!    predecessors. If it uses scratch memory, it also runs after the last earlier part that used scratch memory,
-//!    because both may have been given the same memory.
+//!    predecessors, and after the parts with which it shares scratch memory ([`scratch`](super::scratch)).
 
 use super::Backend;
 use crate::error::DeviceError;
@@ -39,6 +38,8 @@ pub(super) struct Capture<B: Backend> {
     launches: Vec<Launch<B>>,
     arguments: Vec<ArgumentValue>,
     parts: Vec<Part>,
+    /// The parts that each part runs after. The lists of all parts follow each other.
+    before: Vec<u32>,
     /// Whether the recording is complete, which means that no part has failed.
     is_whole: bool,
     /// The number of launches that have already been made one by one.
@@ -57,7 +58,8 @@ struct Launch<B: Backend> {
 struct Part {
     /// The index of the part's first launch.
     first: usize,
-    uses_scratch: bool,
+    /// The position at which the part's predecessors end and those of the next part begin.
+    before_end: usize,
 }
 
 /// The state that is kept for one run on one device.
@@ -76,14 +78,16 @@ struct Kept<B: Backend> {
 
 impl<B: Backend> Default for Capture<B> {
     fn default() -> Self {
-        Self { launches: Vec::new(), arguments: Vec::new(), parts: Vec::new(), is_whole: true, launched: 0 }
+        let (launches, arguments, parts, before) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { launches, arguments, parts, before, is_whole: true, launched: 0 }
     }
 }
 
 impl<B: Backend> Capture<B> {
-    /// Begins a new part. The following launches belong to it.
-    pub(super) fn begin_part(&mut self) {
-        self.parts.push(Part { first: self.launches.len(), uses_scratch: false });
+    /// Begins a new part, which runs after the parts in `after`. The following launches belong to it.
+    pub(super) fn begin_part(&mut self, after: &[u32]) {
+        self.before.extend_from_slice(after);
+        self.parts.push(Part { first: self.launches.len(), before_end: self.before.len() });
     }
 
     /// Marks the current part as failed, so that none of its launches are made.
@@ -94,9 +98,10 @@ impl<B: Backend> Capture<B> {
         self.is_whole = false;
     }
 
-    /// Records that the current part uses scratch memory.
-    pub(super) fn use_scratch(&mut self) {
-        self.parts.last_mut().expect("launches belong to parts").uses_scratch = true;
+    /// Makes the current part run after one more part.
+    pub(super) fn run_after(&mut self, part: u32) {
+        self.before.push(part);
+        self.parts.last_mut().expect("there is a current part").before_end = self.before.len();
     }
 
     pub(super) fn push(
@@ -143,22 +148,20 @@ impl<B: Backend> Capture<B> {
         self.is_whole
             && other.is_whole
             && self.parts == other.parts
+            && self.before == other.before
             && self.launches.len() == other.launches.len()
             && self.launches.iter().zip(&other.launches).all(alike)
     }
 
-    /// Returns the indices of each node's predecessors, given the predecessors `after` of each part.
-    fn edges(&self, after: &[Box<[u32]>]) -> Vec<Vec<u32>> {
+    /// Returns the indices of each node's predecessors.
+    fn edges(&self) -> Vec<Vec<u32>> {
         let mut edges = vec![Vec::new(); self.launches.len()];
         // The last nodes of each part. For a part without launches, these are the last nodes of its predecessors.
         let mut ends: Vec<Vec<u32>> = Vec::with_capacity(self.parts.len());
-        let mut last_scratch = None;
+        let mut begin = 0;
         for (number, part) in self.parts.iter().enumerate() {
-            let mut before: Vec<u32> = after[number].iter().flat_map(|part| ends[*part as usize].clone()).collect();
-            if part.uses_scratch {
-                let last: Option<usize> = last_scratch.replace(number);
-                before.extend(last.into_iter().flat_map(|part| ends[part].clone()));
-            }
+            let after = &self.before[std::mem::replace(&mut begin, part.before_end)..part.before_end];
+            let mut before: Vec<u32> = after.iter().flat_map(|part| ends[*part as usize].clone()).collect();
             before.sort_unstable();
             before.dedup();
             let end = self.parts.get(number + 1).map_or(self.launches.len(), |next| next.first);
@@ -180,8 +183,8 @@ impl<B: Backend> Known<B> {
         Arc::ptr_eq(&self.backend, backend)
     }
 
-    /// Launches a capture, given the predecessors `after` of each part. Returns the graph if a graph was launched. If
-    /// the launch is refused for lack of memory, it can be continued with another call.
+    /// Launches a capture. Returns the graph if a graph was launched. If the launch is refused for lack of memory, it
+    /// can be continued with another call.
     ///
     /// # Safety
     /// The same requirements as for [`Backend::launch`], for each launch in the capture.
@@ -189,10 +192,9 @@ impl<B: Backend> Known<B> {
         &mut self,
         stream: &B::Stream,
         capture: &mut Capture<B>,
-        after: &[Box<[u32]>],
     ) -> Result<Option<Arc<B::Graph>>, DeviceError> {
         if capture.launched == 0
-            && let Some(at) = self.graph_of(capture, after)?
+            && let Some(at) = self.graph_of(capture)?
         {
             let kept = &mut self.graphs[at];
             // SAFETY: the graph's nodes have the captured values, and the caller vouches for those.
@@ -215,7 +217,7 @@ impl<B: Backend> Known<B> {
 
     /// Returns the index of a graph for these launches, or `None` if a graph does not pay off. The capture is not
     /// stored with the graph yet.
-    fn graph_of(&mut self, capture: &Capture<B>, after: &[Box<[u32]>]) -> Result<Option<usize>, DeviceError> {
+    fn graph_of(&mut self, capture: &Capture<B>) -> Result<Option<usize>, DeviceError> {
         if !self.backend.has_graphs() || !capture.is_whole || capture.launches.len() < 2 {
             return Ok(None);
         }
@@ -254,7 +256,7 @@ impl<B: Backend> Known<B> {
         }
         let nodes: Vec<_> = capture.nodes().collect();
         // SAFETY: the values match the kernels' parameters, as for launches.
-        let graph = unsafe { backend.graph(&nodes, &capture.edges(after))? };
+        let graph = unsafe { backend.graph(&nodes, &capture.edges())? };
         graphs.push(Kept { graph: Arc::new(graph), capture: Capture::default() });
         Ok(Some(graphs.len() - 1))
     }

@@ -10,8 +10,8 @@
 //! 2. A task goes to the stream of one of its predecessors, if nothing else has been enqueued on that stream since,
 //!    and waits for events of its other predecessors. So a chain of tasks needs neither events nor the host, and
 //!    branches go to other streams.
-//! 3. Scratch memory belongs to a stream. It is given to the next task as soon as the previous task has been
-//!    enqueued, because the stream executes the two one after the other.
+//! 3. Scratch memory belongs to a stream ([`scratch`]). It is given to the next task as soon as the previous task has
+//!    been enqueued, because the stream executes the two one after the other.
 //! 4. No task body is called while a lock is held (see [`streams`]).
 //! 5. An event is recorded when something needs to wait for it, once for everything that was enqueued before it
 //!    ([`streams::Moment`]). A task gets its own event at its end only if that pays off, which is the case if tasks
@@ -30,6 +30,7 @@ mod backend;
 mod cache;
 mod graph;
 mod kernels;
+mod scratch;
 mod session;
 mod slabs;
 mod staging;

@@ -6,6 +6,7 @@
 //! stream's state. While a task is being enqueued, the session holds them.
 
 use super::graph::{Capture, Known};
+use super::scratch::{Block, Scratch};
 use super::staging::Staged;
 use super::streams::Flight;
 use super::{Backend, Gpu};
@@ -17,16 +18,18 @@ use crate::machine::UnitKind;
 use crate::sync::drop_quietly;
 use std::sync::Arc;
 
+/// The parts of a graph use at most this share of the device's capacity as scratch memory: half of the memory that
+/// replicas leave free.
+const SHARE_OF_SCRATCH: u64 = 6;
+
 /// A task that is being enqueued.
 pub(super) struct Session<'a, B: Backend> {
     gpu: &'a Gpu<B>,
     /// The index of the task's stream.
     number: usize,
     task: TaskId,
-    /// The scratch memory of the stream that this task does not use. It returns to the stream at the end, like
-    /// `scratch`, which holds the memory that the task uses.
-    free: Vec<(usize, B::Memory, usize)>,
-    scratch: Vec<(usize, B::Memory, usize)>,
+    /// The scratch memory of the stream, which returns to it at the end.
+    scratch: Scratch<B::Memory>,
     /// Objects that users keep with the stream. They return to the stream at the end.
     kept: Kept,
     /// Whether the body calls the interface itself.
@@ -52,13 +55,12 @@ impl<'a, B: Backend> Session<'a, B> {
             let mut state = gpu.streams[number].state.lock();
             (std::mem::take(&mut state.scratch), std::mem::take(&mut state.kept))
         };
-        let (scratch, memory, staged, privates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (memory, staged, privates) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             gpu,
             number,
             task,
-            free,
-            scratch,
+            scratch: Scratch::new(free),
             kept,
             is_raw: false,
             memory,
@@ -95,10 +97,14 @@ impl<'a, B: Backend> Session<'a, B> {
     /// task is released too, once no earlier work uses it any more.
     fn allocate(&mut self, bytes: usize) -> Result<(B::Memory, usize), DeviceError> {
         match self.gpu.allocate_memory(bytes) {
-            Err(DeviceError::OutOfMemory { .. }) if !self.free.is_empty() => {
+            Err(error @ DeviceError::OutOfMemory { .. }) => {
+                let unused = self.scratch.take_free();
+                if unused.is_empty() {
+                    return Err(error);
+                }
                 let backend = &self.gpu.backend;
                 backend.synchronize(&backend.record(self.stream())?)?;
-                self.free.clear();
+                drop(unused);
                 self.gpu.allocate_memory(bytes)
             }
             result => result,
@@ -177,7 +183,7 @@ impl<B: Backend> Drop for Session<'_, B> {
         }
         let mut twice = {
             let mut state = self.gpu.streams[self.number].state.lock();
-            state.scratch.extend(self.free.drain(..).chain(self.scratch.drain(..)));
+            state.scratch.extend(self.scratch.drain());
             state.kept.join(std::mem::take(&mut self.kept))
         };
         // Drop duplicates, which come from another task that was issued on this stream while the body of this task
@@ -218,23 +224,30 @@ impl<B: Backend> Enqueue for Session<'_, B> {
     }
 
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
-        if let Some(capture) = &mut self.capture {
-            capture.use_scratch();
+        // A size that has no next power of two exceeds the memory of any device, so the allocation fails.
+        let capacity = bytes.max(256).checked_next_power_of_two().unwrap_or(bytes);
+        if let Some(base) = self.scratch.take(capacity) {
+            return Ok(base);
         }
-        let fits = |(_, (capacity, ..)): &(usize, &(usize, B::Memory, usize))| *capacity >= bytes;
-        let free = &mut self.free;
-        let tightest = free.iter().enumerate().filter(fits).min_by_key(|(_, (capacity, ..))| *capacity).map(|(n, _)| n);
-        let block = match tightest {
-            Some(n) => free.swap_remove(n),
-            None => {
-                // A size that has no next power of two exceeds the memory of any device, so the allocation fails.
-                let capacity = bytes.max(256).checked_next_power_of_two().unwrap_or(bytes);
-                let (memory, base) = self.allocate(capacity)?;
-                (capacity, memory, base)
+        let may_grow = self.scratch.may_grow(capacity, self.gpu.capacity_bytes / SHARE_OF_SCRATCH);
+        let refused = match may_grow.then(|| self.allocate(capacity)) {
+            Some(Ok((memory, base))) => {
+                self.scratch.add(Block { capacity, _memory: memory, base });
+                return Ok(base);
             }
+            Some(Err(error @ DeviceError::OutOfMemory { .. })) => Some(error),
+            Some(Err(error)) => return Err(error),
+            None => None,
         };
-        let base = block.2;
-        self.scratch.push(block);
+        // Rather than wait for memory, the part runs after another one.
+        if let Some(capture) = &mut self.capture
+            && let Some((base, part)) = self.scratch.share(capacity)
+        {
+            capture.run_after(part);
+            return Ok(base);
+        }
+        let (memory, base) = refused.map_or_else(|| self.allocate(capacity), Err)?;
+        self.scratch.add(Block { capacity, _memory: memory, base });
         Ok(base)
     }
 
@@ -257,14 +270,14 @@ impl<B: Backend> Enqueue for Session<'_, B> {
     }
 
     fn begin_graph(&mut self) {
+        self.scratch.begin_graph();
         self.capture = Some(Capture::default());
     }
 
-    fn begin_part(&mut self) {
-        // Parts that use the same scratch memory run one after the other, so all of it is free for the next part.
-        self.free.append(&mut self.scratch);
+    fn begin_part(&mut self, after: &[u32]) {
+        self.scratch.begin_part(after);
         if let Some(capture) = &mut self.capture {
-            capture.begin_part();
+            capture.begin_part(after);
         }
     }
 
@@ -274,12 +287,12 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         }
     }
 
-    fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError> {
+    fn launch_graph(&mut self, known: &mut Graphs) -> Result<(), DeviceError> {
         let Some(mut capture) = self.capture.take() else { return Ok(()) };
         let backend = &self.gpu.backend;
         let known = known.of(|known: &Known<B>| known.is_of(backend), || Known::new(backend));
         // SAFETY: the same argument as for a single launch holds for each recorded launch.
-        let mut launch = || unsafe { known.launch(self.stream(), &mut capture, after) };
+        let mut launch = || unsafe { known.launch(self.stream(), &mut capture) };
         let launched = match launch() {
             Err(DeviceError::OutOfMemory { .. }) if self.gpu.give_up_scratch()? => launch(),
             result => result,

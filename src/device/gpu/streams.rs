@@ -10,6 +10,7 @@
 //! 1. A moment occurs when all flights with lower numbers than `below` have ended, and moments occur in order.
 //! 2. `behind` never claims more flights than the stream actually waits for.
 
+use super::scratch::Block;
 use super::staging::Staged;
 use super::{Backend, STREAMS};
 use crate::device::Mark;
@@ -41,8 +42,8 @@ pub(super) struct State<B: Backend> {
     pub(super) behind: Behind,
     /// The time at which a flight was last found to have ended.
     pub(super) last_end: Instant,
-    /// Scratch memory for tasks on this stream, as tuples of capacity, owner and handle.
-    pub(super) scratch: Vec<(usize, B::Memory, usize)>,
+    /// Scratch memory for tasks on this stream.
+    pub(super) scratch: Vec<Block<B::Memory>>,
     /// Objects that users keep with the stream.
     pub(super) kept: Kept,
 }

@@ -129,15 +129,15 @@ impl Enqueue for Roomy<'_> {
         self.session.begin_graph();
     }
 
-    fn begin_part(&mut self) {
-        self.session.begin_part();
+    fn begin_part(&mut self, after: &[u32]) {
+        self.session.begin_part(after);
     }
 
     fn drop_part(&mut self) {
         self.session.drop_part();
     }
 
-    fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError> {
-        self.until_there_is_room(|session| session.launch_graph(after, known))
+    fn launch_graph(&mut self, known: &mut Graphs) -> Result<(), DeviceError> {
+        self.until_there_is_room(|session| session.launch_graph(known))
     }
 }

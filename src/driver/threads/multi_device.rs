@@ -329,7 +329,7 @@ impl Enqueue for Sessions<'_> {
         unreachable!("recorded tasks use one device");
     }
 
-    fn begin_part(&mut self) {
+    fn begin_part(&mut self, _: &[u32]) {
         unreachable!("recorded tasks use one device");
     }
 
@@ -337,7 +337,7 @@ impl Enqueue for Sessions<'_> {
         unreachable!("recorded tasks use one device");
     }
 
-    fn launch_graph(&mut self, _: &[Box<[u32]>], _: &mut Graphs) -> Result<(), DeviceError> {
+    fn launch_graph(&mut self, _: &mut Graphs) -> Result<(), DeviceError> {
         unreachable!("recorded tasks use one device");
     }
 }

@@ -330,7 +330,7 @@ unsafe impl Body for RunBody {
         launcher.device().begin_graph();
         let run = &self.run;
         self.call_all(|number, body| {
-            launcher.device().begin_part();
+            launcher.device().begin_part(&run.edges[number]);
             let called = match body {
                 Some(body) => guarded(|| {
                     let sites = run.members[number].sites(run, sites);
@@ -343,7 +343,7 @@ unsafe impl Body for RunBody {
             }
             called
         })?;
-        Ok(launcher.device().launch_graph(&run.edges, &mut run.graphs.lock())?)
+        Ok(launcher.device().launch_graph(&mut run.graphs.lock())?)
     }
 
     fn discard(&self) {
