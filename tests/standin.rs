@@ -12,6 +12,8 @@ mod across;
 mod cargo;
 #[path = "standin/drivers.rs"]
 mod drivers;
+#[path = "standin/flights.rs"]
+mod flights;
 #[path = "standin/graphs.rs"]
 mod graphs;
 #[path = "standin/memory.rs"]

@@ -323,8 +323,8 @@ impl Engine {
         task.body().accesses(&mut |access| {
             ends_here |= ends_with_it(access.mode) || access.datum.residence == Residence::Nowhere;
         });
+        placement.lock().enqueued(task, share, !ends_here, out);
         if !ends_here {
-            placement.lock().issued(task, share, out);
             task.release(|successor| self.ready(successor, true, out));
         }
     }

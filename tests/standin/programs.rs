@@ -21,7 +21,7 @@ const TEXT: &str = "
 // SAFETY: each kernel compares its indices with the sizes that its signature declares, so it stays in bounds.
 const PROGRAM: Program = unsafe { Program::new("standin.cl", TEXT) };
 pub static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
-static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
+pub static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 
 /// Returns a runtime with one device of the interface that the parent process has named.
 pub fn runtime() -> Runtime {

@@ -98,7 +98,7 @@ impl Placement {
     pub(super) fn let_go(&mut self, launched: Launched, out: &mut Vec<Command>) -> Vec<TaskId> {
         self.residency.let_go(&launched, out);
         if let Some(unit) = launched.counted_for() {
-            self.queue.take_from(unit);
+            self.queue.take_from(unit, launched.share);
         }
         launched.waiters
     }

@@ -153,12 +153,12 @@ impl Flow {
         (task, launched)
     }
 
-    /// Notes that a launched task is in its device's queue. Also returns the unit for which the task no longer counts,
-    /// if any.
-    pub(super) fn issue(&mut self, task: TaskId, share: u32) -> Option<(&Launched, Option<UnitId>)> {
+    /// Notes that a launched task is in its device's queue, and whether it releases its successors. Also returns the
+    /// unit for which the task no longer counts, if any.
+    pub(super) fn enqueue(&mut self, task: TaskId, share: u32, releases: bool) -> Option<(&Launched, Option<UnitId>)> {
         let launched = self.launched.get_mut(&task)?;
         let counted_for = launched.counted_for();
-        (launched.issued, launched.share) = (true, share);
+        (launched.issued, launched.share) = (releases, Some(share));
         let counts_no_more = counted_for.filter(|_| launched.counted_for().is_none());
         Some((launched, counts_no_more))
     }

@@ -40,7 +40,7 @@ impl Placement {
     /// Redirects a task that waits for the memory of a lost device.
     pub(super) fn give_up_place(&mut self, Assigned { task, unit, space, .. }: Assigned, out: &mut Vec<Command>) {
         if let Some(unit) = unit {
-            self.queue.take_from(unit);
+            self.queue.take_from(unit, None);
         }
         self.redirect(task, space, out);
     }

@@ -262,12 +262,17 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// Notes that a task is in its device's queue.
-    pub(super) fn issued(&mut self, task: &OwnedTask, share: u32, out: &mut Vec<Command>) {
-        let Some((launched, counts_no_more)) = self.flow.issue(task.shared().id, share) else { return };
-        self.residency.issued(task, &launched.reserved.replicas);
-        if let Some(unit) = counts_no_more {
-            self.queue.take_from(unit);
+    /// Notes that a task is in its device's queue, where it takes this share of the device. If it `releases` its
+    /// successors, it is issued.
+    pub(super) fn enqueued(&mut self, task: &OwnedTask, share: u32, releases: bool, out: &mut Vec<Command>) {
+        let Some((launched, counts_no_more)) = self.flow.enqueue(task.shared().id, share, releases) else { return };
+        if releases {
+            self.residency.issued(task, &launched.reserved.replicas);
+        }
+        match (counts_no_more, launched.counted_for()) {
+            (Some(unit), _) => self.queue.take_from(unit, None),
+            (None, Some(unit)) => self.queue.queued_on(unit, share),
+            (None, None) => {}
         }
         self.dispatch(out);
     }
@@ -283,7 +288,7 @@ impl Placement {
     /// Notes that a task's body waits, so its unit has room for one more task.
     pub(super) fn suspended(&mut self, task: TaskId, out: &mut Vec<Command>) {
         if let Some(unit) = self.flow.suspend(task, true) {
-            self.queue.take_from(unit);
+            self.queue.take_from(unit, None); // the body waits before the task is in a queue
             self.dispatch(out);
         }
     }
@@ -319,7 +324,7 @@ impl Placement {
                 self.residency.ended(task, began, &launched);
             } // otherwise the data object no longer exists
             if let Some(unit) = launched.unit {
-                let ran = |span| End::Ran { span, issued: launched.issued.then_some(launched.share) };
+                let ran = |span| End::Ran { span, was_queued: launched.share.is_some() };
                 self.queue.left(task, unit, &span.map_or(End::Failed, ran));
             }
             let waiters = self.let_go(launched, out);

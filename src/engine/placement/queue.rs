@@ -40,8 +40,8 @@ const MOST_IN_SPACE: usize = 256;
 
 /// How a task left its unit.
 pub(super) enum End {
-    /// The task has run. For an issued task, `issued` helps to determine how many tasks to give ahead.
-    Ran { span: Span, issued: Option<u32> },
+    /// The task has run, possibly in its device's queue.
+    Ran { span: Span, was_queued: bool },
     /// The task did not run to its end.
     Failed,
 }
@@ -292,9 +292,14 @@ impl Queue {
         self.waiting[assigned.space.index()].push_front(assigned);
     }
 
-    /// Notes that a unit has one task fewer.
-    pub(super) fn take_from(&mut self, unit: UnitId) {
-        self.units.take(unit.index());
+    /// Notes that a task of a unit is in its device's queue, and takes this share of the device.
+    pub(super) fn queued_on(&mut self, unit: UnitId, share: u32) {
+        self.units.queued(unit.index(), share);
+    }
+
+    /// Notes that a unit has one task fewer. If the task was counted in its device's queue, `queued` is its share.
+    pub(super) fn take_from(&mut self, unit: UnitId, queued: Option<u32>) {
+        self.units.take(unit.index(), queued);
         self.tell(unit.index());
     }
 
@@ -321,8 +326,8 @@ impl Queue {
             place: place_of(task),
         };
         let (sample, failed) = match *end {
-            End::Ran { span, issued } => {
-                self.units.ran(unit.index(), span.elapsed_ns, issued);
+            End::Ran { span, was_queued } => {
+                self.units.ran(unit.index(), span.elapsed_ns, was_queued);
                 (sample(span), false)
             }
             End::Failed => (sample(Span::default()), true),

@@ -56,14 +56,14 @@ pub(super) struct Launched {
     pub(super) across: Option<Arc<Across>>,
     pub(super) reserved: Reserved,
     /// Whether the task was launched after another task, in which case it does not count as given ahead once it is
-    /// issued.
+    /// in its device's queue.
     pub(super) behind: bool,
     /// Whether the task's body waits.
     pub(super) suspended: bool,
-    /// Whether the task is in its device's queue.
+    /// Whether the task is in its device's queue and has released its successors.
     pub(super) issued: bool,
-    /// If the task is issued, the fraction of the device that it takes, in thousandths.
-    pub(super) share: u32,
+    /// If the task is in its device's queue, the fraction of the device that it takes, in thousandths.
+    pub(super) share: Option<u32>,
     /// Tasks that wait for this task's end before their copies can be planned.
     pub(super) waiters: Vec<TaskId>,
 }
@@ -72,7 +72,7 @@ impl Launched {
     /// Turns a task with reserved memory into a launched task.
     pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
         let Placed { assigned: Assigned { task, unit, space, across }, reserved } = placed;
-        let (suspended, issued, share, waiters) = (false, false, 0, Vec::new());
+        let (suspended, issued, share, waiters) = (false, false, None, Vec::new());
         (task, Self { unit, space, across, reserved, behind, suspended, issued, share, waiters })
     }
 
@@ -83,7 +83,7 @@ impl Launched {
 
     /// Returns the unit whose number of tasks includes this task, if any.
     pub(super) fn counted_for(&self) -> Option<UnitId> {
-        self.unit.filter(|_| !(self.suspended || self.issued && self.behind))
+        self.unit.filter(|_| !(self.suspended || self.share.is_some() && self.behind))
     }
 }
 
