@@ -299,48 +299,6 @@ fn opencl_replays_on_cores_match_sequential_execution() {
     }
 }
 
-/// Calls that belong together bind their context only once. How many launches are issued together, and whether a launch
-/// is followed by its event, depends on how fast the device appears to be.
-#[test]
-fn chain_needs_few_calls_and_no_waits_between_streams() {
-    on_both(|settings| {
-        let Some(report) = report(&settings.clone().with("STANDIN_DELAY_US", 0), "chain") else { return };
-        println!(
-            "{}: {} launches, {} other calls",
-            settings.units,
-            report.launches(),
-            report.calls() - report.launches()
-        );
-        assert_eq!(report.launches(), programs::CHAIN as i64);
-        let waits = report.of("cuStreamWaitEvent") + report.of("hipStreamWaitEvent");
-        let binds = report.of("cuCtxSetCurrent") + report.of("hipSetDevice");
-        assert!(waits == 0 && binds < programs::CHAIN as i64 && report.of("blocking copies") == 0, "{report:?}");
-    });
-}
-
-/// A chain begins on the stream with the least work in flight. How many streams have work depends on how fast kernels
-/// are issued and how fast they end: about ten streams on an idle machine, and all sixteen if other programs keep the
-/// cores busy. The test therefore only requires that one of three runs uses more than a few streams. (A unit test of
-/// the stream selection checks that independent tasks use all streams.)
-#[test]
-fn independent_chains_use_many_streams() {
-    on_both(|settings| {
-        let mut most = 0;
-        for _ in 0..3 {
-            let Some(report) = report(settings, "chains") else { return };
-            let streams: Vec<_> = report.starting("launches on stream").map(|(_, launches)| launches).collect();
-            println!("{}: launches {streams:?}, {} other calls", settings.units, report.calls() - report.launches());
-            assert_eq!(streams.iter().sum::<i64>(), (programs::CHAINS * 20 + 1) as i64);
-            assert_eq!(report.of("blocking copies"), 0);
-            most = most.max(streams.len());
-            if most >= 6 {
-                return;
-            }
-        }
-        panic!("{}: at most {most} of 16 streams were used", settings.units);
-    });
-}
-
 #[test]
 fn reductions_use_no_blocking_copies() {
     on_both(|settings| {

@@ -78,6 +78,23 @@ pub(crate) struct Engine {
     looks_ahead: bool,
 }
 
+/// Returns whether a task releases its successors as soon as its work is enqueued on its device. The device executes
+/// its queue in order, so successors on the device need not wait until the work is done. Tasks that will run elsewhere
+/// wait for the bytes instead; see [`Placement`].
+///
+/// Does not apply to commutative tasks, reductions, and tasks that may be awaited, because the host handles their ends.
+/// Nor does it apply to tasks that a token orders or that come after other tasks without touching the data those tasks
+/// wrote, because their successors would find no trace of them on the device.
+pub(crate) fn releases_early(task: &OwnedTask) -> bool {
+    let awaited = |side: &depend::Side| side.awaited;
+    let mut ends_here = task.owned().as_deref().is_some_and(awaited);
+    let ends_with_it = |mode: Mode| mode.sees_nothing() || matches!(mode, Mode::Commutative | Mode::Reduction(_));
+    task.body().accesses(&mut |access| {
+        ends_here |= ends_with_it(access.mode) || access.datum.residence == Residence::Nowhere;
+    });
+    !ends_here
+}
+
 impl Engine {
     /// Creates the engine of a runtime with this number of units.
     pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, recorder: Option<Recorder>) -> Self {
@@ -308,23 +325,13 @@ impl Engine {
         self.placed().lock().make_room(space, bytes, out)
     }
 
-    /// Releases the successors of a task whose work is enqueued on its device. The device executes its queue in order,
-    /// so successors on the device need not wait until the work is done. Tasks that will run elsewhere wait for the
-    /// bytes instead; see [`Placement`].
-    ///
-    /// Does not apply to commutative tasks, reductions, and tasks that may be awaited, because the host handles their
-    /// ends. Nor does it apply to tasks that a token orders or that come after other tasks without touching the data
-    /// those tasks wrote, because their successors would find no trace of them on the device.
+    /// Handles a task whose work is enqueued on its device, and releases its successors if they need not wait for its
+    /// end ([`releases_early`]).
     fn issued(&self, task: &OwnedTask, share: u32, placement: &PlacementLock, out: &mut Vec<Command>) {
         self.note_parts(task);
-        let awaited = |side: &depend::Side| side.awaited;
-        let mut ends_here = task.owned().as_deref().is_some_and(awaited);
-        let ends_with_it = |mode: Mode| mode.sees_nothing() || matches!(mode, Mode::Commutative | Mode::Reduction(_));
-        task.body().accesses(&mut |access| {
-            ends_here |= ends_with_it(access.mode) || access.datum.residence == Residence::Nowhere;
-        });
-        placement.lock().enqueued(task, share, !ends_here, out);
-        if !ends_here {
+        let releases = releases_early(task);
+        placement.lock().enqueued(task, share, releases, out);
+        if releases {
             task.release(|successor| self.ready(successor, true, out));
         }
     }

@@ -16,6 +16,7 @@ impl Platform for Cuda {
     const LAYER: &'static str = "the driver";
     const KIND: UnitKind = UnitKind::Cuda;
     const ARCHITECTURES: &'static str = "sm_";
+    const QUEUES: (&'static str, usize) = ("CUDA_DEVICE_MAX_CONNECTIONS", 8);
 
     type Compiler = Nvrtc;
 

@@ -138,6 +138,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
         false
     }
 
+    /// Returns the number of streams that the device executes independently of each other.
+    fn queues(&self) -> usize {
+        19
+    }
+
     fn stream(&self) -> Result<Self::Stream, DeviceError>;
 
     /// Page-locks host memory to speed up copies, if that helps on this device. Dropping the returned lock unlocks

@@ -1,21 +1,24 @@
 //! The implementation that all accelerators share: streams and the work in flight on them, compiled kernels, scratch
 //! memory.
 //!
-//! [`Gpu`] turns any [`Backend`] into an [`Accelerator`]. It has 16 streams for kernels, and one copy stream for each
-//! direction: to the device, to the host, and between devices. So copies can overlap with kernels, and independent
-//! small kernels can overlap with each other. Each kernel is compiled once.
+//! [`Gpu`] turns any [`Backend`] into an [`Accelerator`]. It has several streams for kernels, and one copy stream for
+//! each direction: to the device, to the host, and between devices. So copies can overlap with kernels, and independent
+//! small kernels can overlap with each other. There are as many streams as the device has hardware queues
+//! ([`Backend::queues`]), because work in a queue also waits for the work of other streams before it. Independent tasks
+//! go to the streams in turn, so that their first kernels are enqueued before the kernels that follow them. Each kernel
+//! is compiled once.
 //!
 //! Invariants:
 //! 1. A stream's flights end in order, so the oldest flight is checked first.
-//! 2. A task goes to the stream of one of its predecessors, if nothing else has been enqueued on that stream since,
-//!    and waits for events of its other predecessors. So a chain of tasks needs neither events nor the host, and
-//!    branches go to other streams.
+//! 2. A task goes to the stream of one of its predecessors, if nothing else has been enqueued on that stream since, or
+//!    if all streams are about equally busy; and it waits for events of its predecessors on other streams. So a chain
+//!    of tasks needs neither events nor the host, and branches go to other streams.
 //! 3. Scratch memory belongs to a stream ([`scratch`]). It is given to the next task as soon as the previous task has
 //!    been enqueued, because the stream executes the two one after the other.
 //! 4. No task body is called while a lock is held (see [`streams`]).
 //! 5. An event is recorded when something needs to wait for it, once for everything that was enqueued before it
-//!    ([`streams::Moment`]). A task gets its own event at its end only if that pays off, which is the case if tasks
-//!    take long or several tasks wait for this one.
+//!    ([`streams::Moment`]). A task gets its own event at its end only if that pays off, which is the case if several
+//!    tasks wait for this one, or if tasks take long and few of them come before this one on its stream.
 //! 6. At most one stream's lock is held at a time. The lock of `tasks` is taken either while a stream's lock is held
 //!    or alone.
 //! 7. While a task is being enqueued, it holds the objects that users keep with its stream. These objects are dropped
@@ -68,21 +71,22 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The number of streams for kernels. The copy streams have the indices that follow.
-const KERNEL_STREAMS: usize = 16;
-const COPIES_IN: usize = KERNEL_STREAMS;
-const COPIES_OUT: usize = KERNEL_STREAMS + 1;
-const COPIES_ACROSS: usize = KERNEL_STREAMS + 2;
-const STREAMS: usize = KERNEL_STREAMS + 3;
+/// The indices of the copy streams. The streams for kernels follow.
+const COPIES_IN: usize = 0;
+const COPIES_OUT: usize = 1;
+const COPIES_ACROSS: usize = 2;
+const COPY_STREAMS: usize = 3;
+/// The numbers of streams that a device has at least and at most. No device has more hardware queues.
+const FEWEST_STREAMS: usize = COPY_STREAMS + 4;
+const MOST_STREAMS: usize = 32;
 
 /// The number of pieces of a packed copy that are in progress at once: the host packs one piece while the device
 /// copies another.
 const PIECES_AT_ONCE: usize = 2;
 
-/// If tasks take at least this many nanoseconds, each task gets its own event, which reports the task's end at once;
-/// the event's cost is small in comparison.
+/// If tasks take at least this many nanoseconds, most get their own event, whose cost is small in comparison.
 const LONG_NS: u64 = 10_000;
 
 /// An accelerator on top of a backend.
@@ -103,7 +107,8 @@ impl<B: Backend> Gpu<B> {
     /// # Errors
     /// Returns an error if the backend cannot create streams.
     pub(super) fn new(backend: B) -> Result<Self, DeviceError> {
-        let streams = (0..STREAMS).map(|_| Ok(Stream::new(backend.stream()?)));
+        let streams = backend.queues().clamp(FEWEST_STREAMS, MOST_STREAMS);
+        let streams = (0..streams).map(|_| Ok(Stream::new(backend.stream()?)));
         Ok(Self {
             streams: streams.collect::<Result<_, DeviceError>>()?,
             capacity_bytes: backend.free_bytes(),
@@ -122,18 +127,30 @@ impl<B: Backend> Gpu<B> {
             after.iter().filter_map(|task| tasks.get(task).copied()).collect()
         };
         let is_last = |(stream, number): &&(usize, u64)| self.streams[*stream].state.lock().is_last(*number);
-        let stream = before.iter().find(is_last).map_or_else(|| self.least_busy(), |(stream, _)| *stream);
+        let stream = match before.iter().find(is_last) {
+            Some((stream, _)) => *stream,
+            None => {
+                let (least, stream) = self.least_busy();
+                let is_like_others = |(stream, _): &&(usize, u64)| self.in_flight(*stream) <= least + least / 4;
+                before.iter().find(is_like_others).map_or(stream, |(stream, _)| *stream)
+            }
+        };
         for (other, number) in before {
             self.wait_for(stream, other, number)?;
         }
         Ok(stream)
     }
 
-    /// Returns the first of the least busy streams. The first one is preferred because it has probably been used
-    /// before, and so has scratch memory for the next task.
-    fn least_busy(&self) -> usize {
-        let in_flight = |n: &usize| self.streams[*n].state.lock().flights.len();
-        (0..KERNEL_STREAMS).min_by_key(in_flight).expect("there are kernel streams")
+    /// Returns the first of the least busy streams, with the number of flights on it. The first one is preferred
+    /// because it has probably been used before, and so has scratch memory for the next task.
+    fn least_busy(&self) -> (usize, usize) {
+        let all = COPY_STREAMS..self.streams.len();
+        all.map(|n| (self.in_flight(n), n)).min().expect("there are kernel streams")
+    }
+
+    /// Returns the number of flights on a stream.
+    fn in_flight(&self, stream: usize) -> usize {
+        self.streams[stream].state.lock().flights.len()
     }
 
     /// Makes a stream wait for a flight of another stream, unless it already does.
@@ -412,9 +429,10 @@ impl<B: Backend> Accelerator for Gpu<B> {
     }
 
     fn poll(&self, ended: &mut Vec<Completion>) {
+        let in_flight = self.tasks.lock().len();
         for Stream { stream, state } in &self.streams {
             let mut state = state.lock();
-            let count = match state.look(&self.backend, stream) {
+            let count = match state.look(&self.backend, stream, in_flight) {
                 Ok(0) => continue,
                 Ok(count) => count,
                 Err(error) => {
@@ -440,11 +458,16 @@ impl<B: Backend> Accelerator for Gpu<B> {
             let mut state = state.lock();
             let asked = match state.oldest(&self.backend, stream) {
                 Ok(None) => continue,
-                Ok(Some(moment)) if moment.armed => Ok(()),
+                Ok(Some(moment)) if moment.armed.is_some() => Ok(()),
                 Ok(Some(moment)) => {
-                    let waker = waker.clone();
-                    let asked = self.backend.notify(&moment.event, Box::new(move || waker()));
-                    moment.arm(asked.is_ok());
+                    let (waker, come) = (waker.clone(), Arc::<AtomicBool>::default());
+                    moment.armed = Some(come.clone());
+                    let then = move || {
+                        come.store(true, Ordering::Release);
+                        waker();
+                    };
+                    let asked = self.backend.notify(&moment.event, Box::new(then));
+                    moment.armed = moment.armed.take().filter(|_| asked.is_ok());
                     asked
                 }
                 Err(error) => Err(error),

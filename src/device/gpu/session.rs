@@ -154,7 +154,7 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         let stream = &streams[self.number];
         let mut state = stream.state.lock();
         // If no event is recorded here, the next poll records one for everything that has been enqueued by then.
-        let at_once = forks || self.gpu.tasks_are_long();
+        let at_once = forks || self.gpu.tasks_are_long() && state.needs_event(tasks.lock().len());
         let event = if at_once { Some(backend.record(&stream.stream)?) } else { None };
         if event.is_none() {
             backend.flush(&stream.stream)?;

@@ -12,17 +12,18 @@
 
 use super::scratch::Block;
 use super::staging::Staged;
-use super::{Backend, STREAMS};
+use super::{Backend, MOST_STREAMS};
 use crate::device::Mark;
 use crate::error::DeviceError;
 use crate::kernel::Kept;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// For each stream of a device, a number such that the work waits for all flights of that stream with lower numbers.
-pub(super) type Behind = [u64; STREAMS];
+pub(super) type Behind = [u64; MOST_STREAMS];
 
 /// A stream of a device.
 pub(super) struct Stream<B: Backend> {
@@ -67,15 +68,18 @@ pub(super) struct Moment<B: Backend> {
     pub(super) event: B::Event,
     /// The flights of other streams that the work before this moment waited for.
     pub(super) behind: Behind,
-    /// Whether a waker is called when the moment occurs.
-    pub(super) armed: bool,
+    /// Whether the moment has occurred, if a waker is called when it occurs. Set before the waker is called.
+    pub(super) armed: Option<Arc<AtomicBool>>,
     /// The number of polls so far in which this was the oldest moment, whether or not they checked the event.
     looks: u32,
 }
 
-/// With more flights in flight than this, the device has enough work, so the oldest moment is checked less and less
-/// often.
+/// With more tasks in flight than this, the device has enough work, so the oldest moment of a stream is checked less
+/// and less often.
 const IN_NO_HURRY: usize = 4;
+
+/// The number of events that the tasks in flight on a device need, so that their ends are noticed in time.
+const EVENTS_IN_FLIGHT: u64 = 8;
 
 impl<B: Backend> Stream<B> {
     pub(super) fn new(stream: B::Stream) -> Self {
@@ -83,7 +87,7 @@ impl<B: Backend> Stream<B> {
             flights: VecDeque::new(),
             next: 0,
             moments: VecDeque::new(),
-            behind: [0; STREAMS],
+            behind: [0; MOST_STREAMS],
             last_end: Instant::now(),
             scratch: Vec::new(),
             kept: Kept::default(),
@@ -127,7 +131,7 @@ impl<B: Backend> State<B> {
 
     /// Adds an event that was recorded after everything that was enqueued.
     pub(super) fn add_moment(&mut self, event: B::Event) {
-        self.moments.push_back(Moment { below: self.next, event, behind: self.behind, armed: false, looks: 0 });
+        self.moments.push_back(Moment { below: self.next, event, behind: self.behind, armed: None, looks: 0 });
     }
 
     /// Returns the oldest moment of the work in flight; records a new moment if there is none.
@@ -138,15 +142,27 @@ impl<B: Backend> State<B> {
         }
     }
 
-    /// Checks how many of the oldest flights have ended, and returns their number. Because moments occur in order, a
-    /// binary search needs to check only a few of them.
-    pub(super) fn look(&mut self, backend: &B, stream: &B::Stream) -> Result<usize, DeviceError> {
-        let in_flight = self.flights.len();
+    /// Returns whether the flight that is about to be added needs its own event if it takes long, given the number of
+    /// tasks on the device. If few tasks are in flight, each needs one. In any case, the stream has work left when the
+    /// ends of others are noticed.
+    pub(super) fn needs_event(&self, in_flight: usize) -> bool {
+        let last = self.moments.back().map_or_else(|| self.first(), |moment| moment.below);
+        let since = self.next + 1 - last.max(self.first());
+        since * EVENTS_IN_FLIGHT > in_flight as u64 || since * 2 > self.flights.len() as u64
+    }
+
+    /// Checks how many of the oldest flights have ended, and returns their number, given the number of tasks on the
+    /// device. Because moments occur in order, a binary search needs to check only a few of them.
+    pub(super) fn look(&mut self, backend: &B, stream: &B::Stream, in_flight: usize) -> Result<usize, DeviceError> {
         let Some(oldest) = self.oldest(backend, stream)? else { return Ok(0) };
         oldest.looks += 1;
-        // An armed moment is always checked, because its waker may have woken the caller.
-        let patient = in_flight > IN_NO_HURRY && !oldest.armed && !oldest.looks.is_power_of_two();
-        if patient || !backend.is_complete(&oldest.event)? {
+        let is_due = match &oldest.armed {
+            Some(come) => come.load(Ordering::Acquire),
+            None if in_flight <= IN_NO_HURRY => true,
+            // After 2, 8, 32, ... polls.
+            None => oldest.looks.is_power_of_two() && !oldest.looks.trailing_zeros().is_multiple_of(2),
+        };
+        if !is_due || !backend.is_complete(&oldest.event)? {
             return Ok(0);
         }
         let (mut come, mut to_come) = (1, self.moments.len());
@@ -185,14 +201,6 @@ impl<B: Backend> State<B> {
             let _ = backend.synchronize(&moment.event); // likewise
         }
         self.flights.drain(..).map(|flight| flight.mark).collect()
-    }
-}
-
-impl<B: Backend> Moment<B> {
-    /// Records whether a waker is called when the moment occurs: `agreed` means that the device accepted the
-    /// registration.
-    pub(super) fn arm(&mut self, agreed: bool) {
-        self.armed = agreed;
     }
 }
 

@@ -16,6 +16,7 @@ impl Platform for Hip {
     const LAYER: &'static str = "the runtime";
     const KIND: UnitKind = UnitKind::Hip;
     const ARCHITECTURES: &'static str = "gfx";
+    const QUEUES: (&'static str, usize) = ("GPU_MAX_HW_QUEUES", 4);
 
     type Compiler = HipRtc;
 

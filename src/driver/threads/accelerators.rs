@@ -14,7 +14,7 @@ use crate::device::{Accelerator, Completion, Mark};
 use crate::driver::Driver;
 use crate::driver::inside::end_child;
 use crate::driver::shared::Shared;
-use crate::engine::{CopyTime, Event, Launch, Outcome};
+use crate::engine::{CopyTime, Event, Launch, Outcome, releases_early};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::{DeviceId, UnitId};
 use crate::kernel::{DeviceSite, Enqueue, Launcher};
@@ -157,7 +157,7 @@ fn enqueue(
     }
     let mut roomy = Roomy { session: &mut *session, room };
     let Err(reason) = call_body(runtime, task, &mut roomy, &sites) else {
-        let closed = session.close(task.forks());
+        let closed = session.close(task.forks() && releases_early(task));
         return closed.map_err(|error| Refused::Failed(FailureReason::Device(error)));
     };
     // A body that calls the device interface itself can break the device, and the body's own error need not say so.

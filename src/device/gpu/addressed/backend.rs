@@ -128,6 +128,11 @@ impl<A: Api> Backend for Addressed<A> {
         }
     }
 
+    fn queues(&self) -> usize {
+        let (variable, usual) = A::QUEUES;
+        std::env::var(variable).ok().and_then(|number| number.trim().parse().ok()).unwrap_or(usual)
+    }
+
     fn stream(&self) -> Result<Stream<A>, DeviceError> {
         let watch = Watch::spawn(|event: &Arc<Event<A>>| {
             // SAFETY: the event is alive. A failure is ignored here, because the notified thread will get it when it

@@ -142,18 +142,21 @@ impl<A: Api> Addressed<A> {
         to: usize,
         slab: &Slab,
     ) -> Result<(), DeviceError> {
-        self.device.call(|api| {
-            let mut owner = api.id();
-            if direction == Direction::Across {
+        let mut owner = self.device.api.id();
+        if direction == Direction::Across {
+            owner = self.device.call(|api| {
                 // SAFETY: the caller keeps both ends valid until the copy has ended, so the device that owns the
                 // memory is open.
                 unsafe {
-                    owner = api.owner(from)?;
+                    let owner = api.owner(from)?;
                     if owner != api.id() {
                         let _ = self.peers.reach(api, &self.device.name, owner); // otherwise through the host
                     }
+                    Ok(owner)
                 }
-            }
+            })?;
+        }
+        self.device.call_stream(|api| {
             for transfer in transfers(direction, from, to, slab) {
                 // SAFETY: the transfer is part of the slab, and the caller keeps both ends of the slab valid until
                 // the copy has ended.

@@ -24,6 +24,9 @@ pub(in crate::device) trait Platform: Send + Sync + Sized + 'static {
     const KIND: UnitKind;
     /// The prefix of the names of the interface's architectures.
     const ARCHITECTURES: &'static str;
+    /// The environment variable from which the interface takes the number of hardware queues of each device, and the
+    /// number without the variable.
+    const QUEUES: (&'static str, usize);
 
     /// The interface's compiler.
     type Compiler: Compiler;

@@ -92,6 +92,7 @@ impl Platform for Compiling {
     const LAYER: &'static str = "the test";
     const KIND: UnitKind = UnitKind::Gpu;
     const ARCHITECTURES: &'static str = "c";
+    const QUEUES: (&'static str, usize) = ("ECHO_QUEUES", 1);
 
     type Compiler = Echo;
 
