@@ -16,6 +16,8 @@ mod capacities;
 mod children;
 mod detached;
 mod door;
+#[cfg(feature = "dynamic")]
+mod dynamic;
 mod end;
 mod explain;
 mod fill;
