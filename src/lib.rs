@@ -133,6 +133,17 @@ pub mod devices {
     pub use crate::device::{Measurement, measurement};
 }
 
+/// Data objects and accesses whose types are known only at run time, for language bindings and interpreters.
+///
+/// A task's accesses are a `Vec` of [`AnyAccess`](dynamic::AnyAccess), and its body gets a `Vec` of
+/// [`AnyView`](dynamic::AnyView). In every other respect, including checks, errors, poison and dependences, the task is
+/// like any other. See [`AnyData`](dynamic::AnyData) for an example.
+#[cfg(feature = "dynamic")]
+pub mod dynamic {
+    pub use crate::memory::dynamic::{AnyDeviceView, AnyView, Dtype, Op};
+    pub use crate::task::dynamic::{AnyAccess, AnyData, AnyRegion};
+}
+
 /// Exchange of arrays with other libraries through DLPack: [`Runtime::from_dlpack`] imports an array of another
 /// library, and [`Tensor::of`](dlpack::Tensor::of) makes one for another library.
 pub mod dlpack {

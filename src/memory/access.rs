@@ -207,6 +207,17 @@ impl<T: Element, S: Shape> Declared<T, S> {
     }
 }
 
+#[cfg(feature = "dynamic")]
+impl Declared<u8, ndarray::Ix4> {
+    /// Returns a region within the bounds of `cell`, whatever its elements are.
+    pub(super) fn untyped(cell: &DataCell, block: &Block) -> Self {
+        let dense = if cell.strides() == strides_of(&block.extents()) { DENSE } else { 0 };
+        let home = cell.address(block);
+        let cell = std::ptr::from_ref(cell).map_addr(|address| address | dense);
+        Self { cell, home, spans: Spans::of_block(block), element: PhantomData }
+    }
+}
+
 macro_rules! plain_access {
     ($($(#[$doc:meta])* $name:ident, $mode:expr, $view:ident, $method:ident, $device_view:ident;)*) => {$(
         $(#[$doc])*
@@ -413,7 +424,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
         }
         // SAFETY: until the group is done, only this group's combining touches the region, and the lane of this part
         // lets only one thread at a time combine. So this thread has the block to itself.
-        unsafe { combine_at_home::<T, S, R>(declared.cell(), &declared.block(), reducer, replica.elements(), block) };
+        unsafe { combine_at_home(declared.cell(), &declared.block(), reducer, replica.elements(), block) };
     }
 
     unsafe fn replica(&self) -> Option<(&[u8], Block)> {
@@ -433,7 +444,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
         if other.is_empty() || replica.elements().is_empty() {
             return; // one of the two bodies did not run
         }
-        for_each_row::<S>(block, |first, len| {
+        for_each_row(innermost(declared.cell(), &declared.cell().strides()), block, |first, len| {
             let to: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
             let from: usize = (0..MAX_DIMS).map(|d| (first[d] - others.lo()[d]) * theirs[d]).sum();
             combine_all(reducer, &mut replica.elements_mut()[to..to + len], &other[from..from + len]);
@@ -451,7 +462,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
 ///
 /// # Safety
 /// Nothing else touches the block in the host copy during the call.
-pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
+pub(super) unsafe fn combine_at_home<T: Element, R: Reducer<T>>(
     cell: &DataCell,
     own: &Block,
     reducer: &R,
@@ -459,7 +470,7 @@ pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
     block: &Block,
 ) {
     let (home, mine) = (cell.strides(), strides_of(&own.extents()));
-    for_each_row::<S>(block, |first, len| {
+    for_each_row(innermost(cell, &home), block, |first, len| {
         let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
         let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
         // SAFETY: the slice is a row of the block, which is contiguous in the host copy, and by the safety contract
@@ -469,9 +480,15 @@ pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
     });
 }
 
-/// Calls `row` with the first index and the length of each row of `block` along its innermost dimension.
-fn for_each_row<S: Shape>(block: &Block, mut row: impl FnMut([usize; MAX_DIMS], usize)) {
-    let innermost = S::NDIM.unwrap_or(1) - 1;
+/// Returns the last dimension with more than one index if elements along it are adjacent, and the last dimension of all
+/// otherwise. `strides` are those of the host copy; private replicas have no gaps.
+fn innermost(cell: &DataCell, strides: &[usize; MAX_DIMS]) -> usize {
+    let last = cell.datum.shape().iter().rposition(|extent| *extent != 1).unwrap_or(0);
+    if strides[last] == 1 { last } else { MAX_DIMS - 1 }
+}
+
+/// Calls `row` with the first index and the length of each row of `block` along the dimension `innermost`.
+fn for_each_row(innermost: usize, block: &Block, mut row: impl FnMut([usize; MAX_DIMS], usize)) {
     let outer = |d: usize| if d < innermost { block.range(d) } else { block.lo()[d]..block.lo()[d] + 1 };
     for (i, j, k) in outer(0).flat_map(|i| outer(1).flat_map(move |j| outer(2).map(move |k| (i, j, k)))) {
         row([i, j, k, block.lo()[3]], block.range(innermost).len());

@@ -12,7 +12,7 @@ use crate::driver::shared::Shared;
 use crate::driver::threads::Threads;
 use crate::ids::{DataId, DeviceId};
 use crate::memory::adopted::{AdoptError, Claim, DeviceArray, ForeignArray};
-use crate::memory::dlpack::{DlDevice, DlElement, Layout, Tensor};
+use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, Layout, Tensor};
 use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified, shared_pages};
 use crate::sync::{InChild, tell_in_child};
 use crate::task::{Data, Owner, Token, Value};
@@ -73,7 +73,7 @@ impl Door {
     }
 
     /// Registers a new data object. If it is created in a task's body, that task's children may access it.
-    fn enter(&self, mut cell: DataCell) -> DataCell {
+    pub(super) fn enter(&self, mut cell: DataCell) -> DataCell {
         self.mark(&mut cell);
         if !self.shared().is_in_child() {
             self.driver.register(&cell);
@@ -176,10 +176,20 @@ impl Door {
     }
 
     pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
+        Ok(Data::new(self.adopt_as::<T>(tensor, T::DATA_TYPE, S::NDIM)?, self.owner()))
+    }
+
+    /// Adopts a tensor whose elements have the layout of `T` and this type.
+    pub(super) fn adopt_as<T: Element>(
+        &self,
+        tensor: Tensor,
+        data_type: DlDataType,
+        dimensions: Option<usize>,
+    ) -> Result<DataCell, AdoptError> {
         let id = self.next_data();
         let to_adopt = || {
             self.shared().in_own_process().map_err(|forked| forked.to_string())?;
-            let layout = tensor.check::<T, S>()?;
+            let layout = tensor.check::<T>(data_type, dimensions)?;
             let on = self.device_of(tensor.device(), &layout)?;
             let claim = Claim::of(layout.first.addr(), layout.span_bytes, &format!("data object {}", id.0))?;
             Ok((layout, on, claim))
@@ -190,14 +200,14 @@ impl Door {
         };
         let Some((threads, device)) = on else {
             let home = ForeignArray::new::<T>(tensor, &layout, claim);
-            return Ok(Data::new(self.enter(DataCell::foreign::<T>(self.id, id, &layout, home)), self.owner()));
+            return Ok(self.enter(DataCell::foreign::<T>(self.id, id, &layout, home)));
         };
         let home = DeviceArray::new::<T>(tensor, &layout, claim);
         let cell = self.enter(DataCell::adopted::<T>(self.id, id, &layout, device.space(), home));
         if layout.span_bytes > 0 {
             threads.adopt(&cell.datum, device, layout.first.expose_provenance(), layout.strides);
         }
-        Ok(Data::new(cell, self.owner()))
+        Ok(cell)
     }
 
     /// Returns the device with this memory and the driver's threads, `None` if it is host memory, or the reason why the
