@@ -72,6 +72,29 @@ fn examples_on_hip() {
     examples(&HIP);
 }
 
+/// Checks that each stage of a step is one launch for all zones, where single zones take a launch each.
+#[test]
+#[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
+fn examples_in_batches_launch_each_stage_once() {
+    let Some(built) = drivers::built() else { return };
+    // Steps of class S; launches of a zone's step with the exchange; number of zones.
+    for (benchmark, steps, stages, zones) in [("bt", 60, 7, 4), ("sp", 100, 8, 4), ("lu", 50, 6, 16)] {
+        let launches = |fuse: &str| {
+            let arguments = [benchmark, "--class", "S", "--units", "1:CUDA:1", "--fuse", fuse, "--no-progress"];
+            let (output, report) = run(&CUDA, &built.example("npb_mz"), &arguments);
+            assert_eq!(output.lines().last(), Some("VERIFIED"), "{output}");
+            report.is_clean();
+            report.launches()
+        };
+        // With the step before the first; faces are sent twice at the start, and received once at the end.
+        let expected = stages * (steps + 1) + 3;
+        assert_eq!(launches("batch"), expected, "{benchmark}");
+        if benchmark == "sp" {
+            assert_eq!(launches("whole"), zones * expected, "{benchmark}");
+        }
+    }
+}
+
 /// Runs the whole conformance suite, which every kind of device has to pass, on two devices.
 fn conformance(settings: &Settings) {
     let Some(built) = drivers::built() else { return };
