@@ -36,7 +36,7 @@
 //! | `07_failure` | poison, and how to recover from it | [`Runtime::wait`], [`Runtime::clear`] |
 //! | `08_simulate` | a simulated machine | `Builder::simulate` |
 //! | `09_own_scheduler` | a custom policy | [`sched::Policy`], [`Builder::policy`] |
-//! | `10_own_opencl` | your own kernels, launched by direct calls of OpenCL | [`TaskBuilder::opencl`], [`kernel::RawTask`] |
+//! | `10_own_opencl` | your own kernels, launched by the runtime or by direct calls of OpenCL | [`kernel::Module`], [`TaskBuilder::opencl`], [`kernel::RawTask`] |
 //! | `11_cublas` | a library on the task's stream | [`TaskBuilder::cuda`], [`kernel::RawTask::keep`] |
 //! | `13_several_devices` | a part for each device, and a task across all of them | [`LoopBuilder::spread`], [`TaskBuilder::across_devices`], [`TaskBuilder::on_device`] |
 //!
