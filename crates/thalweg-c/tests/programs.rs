@@ -24,7 +24,7 @@ fn library() -> &'static Path {
 /// Compiles a program and runs it. Returns what it prints.
 fn run(compiler: &[&str], source: &str) -> String {
     let (root, library) = (Path::new(env!("CARGO_MANIFEST_DIR")), library());
-    let program = library.join(format!("thalweg-c-{}{}", compiler.join(""), source.replace(['.', '=', ','], "-")));
+    let program = library.join(format!("thalweg-c-{}{}", compiler.join(""), source.replace(['.', '/'], "-")));
     let compiled = Command::new(compiler[0])
         .args(&compiler[1..])
         .args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
@@ -58,4 +58,15 @@ fn c_programs_have_no_memory_error() {
     for source in ["tasks.c", "mistakes.c"] {
         assert_eq!(run(&["cc", "-std=c99", "-fsanitize=address,undefined"], source), "ok\n");
     }
+}
+
+#[test]
+fn program_of_the_guide_runs() {
+    let chapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/src/c.md");
+    let chapter = std::fs::read_to_string(chapter).unwrap();
+    let program = chapter.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");
+    let file = library().join("thalweg-c-guide.c");
+    // Its body does not use all of its parameters, which the flags of `run` forbid.
+    std::fs::write(&file, format!("#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n{program}")).unwrap();
+    assert_eq!(run(&["cc", "-std=c99"], file.to_str().unwrap()), "");
 }
