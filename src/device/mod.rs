@@ -32,6 +32,7 @@ mod interfaces;
 mod measure;
 #[cfg(feature = "opencl")]
 mod opencl;
+mod reduction;
 mod survey;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
@@ -46,6 +47,7 @@ pub(crate) use guarded::Overrun;
 pub use interfaces::interfaces;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 pub use measure::{Measurement, measurement};
+pub(crate) use reduction::Contribution;
 pub use survey::{DeviceFacts, Interface};
 
 use std::fmt;

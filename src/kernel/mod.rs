@@ -15,6 +15,7 @@
 
 mod argument;
 mod bounds;
+mod combination;
 mod cursor;
 mod graphs;
 mod launcher;
@@ -43,6 +44,7 @@ pub use signature::SignatureError;
 pub use signature::{ElementType, Parameter};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
+pub(crate) use combination::{Combination, Operation};
 pub(crate) use graphs::Graphs;
 pub(crate) use launcher::{Enqueue, Limits};
 pub(crate) use module::Code;

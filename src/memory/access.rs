@@ -1,7 +1,7 @@
 //! Typed declared accesses, which turn a region and a mode into the view that the body receives.
 
 use super::buffer::DataCell;
-use super::combine::operation;
+use super::combine::{OnDevices, operation};
 use super::outcome::Probe;
 use super::replica::Replica;
 use super::strides::strides_of;
@@ -10,8 +10,8 @@ use crate::depend::{AccessRecord, Accumulation, Mode, Site};
 use crate::error::TaskFailure;
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
-use crate::sealed::{Internal, Sealed};
-use std::cell::UnsafeCell;
+use crate::sealed::{INTERNAL, Internal, Sealed};
+use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -60,6 +60,12 @@ pub trait Access: Replicated + Send + 'static {
 
 /// Operations of an access on its private replica. Only reductions have one.
 pub trait Replicated: Sealed {
+    /// Returns the operation by which a device combines the access's contribution, if one does.
+    #[doc(hidden)]
+    fn combination(&self) -> Option<OnDevices> {
+        None
+    }
+
     /// Allocates a new private replica and returns its address and size in bytes, if the access has one.
     ///
     /// # Safety
@@ -120,7 +126,8 @@ pub trait Replicated: Sealed {
         false
     }
 
-    /// Marks that the body has completed, so other tasks may use the private replica if it is shared.
+    /// Marks that the body has completed: other tasks may use the private replica if it is shared, and a replica that
+    /// is combined in place is combined now.
     ///
     /// # Safety
     /// As for `private`.
@@ -347,12 +354,25 @@ pub struct Reduce<T, S: Shape, R> {
     mode: Mode,
     /// In a cell of its own, so that the other fields can be read while the body has a view of the replica.
     replica: UnsafeCell<Replica<T>>,
+    target: Target,
 }
+
+/// The site of the region where the task runs; `None` if the region is in the host copy.
+#[derive(Debug, Default)]
+struct Target(Cell<Option<Site>>);
+
+// SAFETY: a site is only an address, and only the owner of the task uses it, at the end of the body.
+unsafe impl Send for Target {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
         let replica = UnsafeCell::new(Replica::for_later(declared.cell().spares(), declared.spans.block().volume()));
-        Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica }
+        Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica, target: Target::default() }
+    }
+
+    fn is_in_place(&self) -> bool {
+        let Self { declared, mode, .. } = self;
+        AccessRecord { datum: &declared.cell().datum, block: &declared.block(), mode: *mode }.is_reduced_in_place()
     }
 
     /// Begins a new replica. The user's `identity` runs first.
@@ -389,7 +409,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type View<'a> = S::ViewMut<'a, T>;
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
-    unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
+    unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
+        self.target.0.set(site);
         // SAFETY: the body runs once, so this is the only view.
         S::of_slice(unsafe { self.begin() }, &self.declared.spans)
     }
@@ -408,6 +429,36 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 }
 
 impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
+    fn combination(&self) -> Option<OnDevices> {
+        self.reducer.on_devices(INTERNAL).filter(|_| self.is_in_place())
+    }
+
+    unsafe fn keep(&self) {
+        if !self.is_in_place() {
+            return; // the lane of the reduction combines the replica later
+        }
+        let Self { declared, reducer, replica, .. } = self;
+        // SAFETY: the body has ended, and no lane has a ticket of this access, so nothing else uses the replica.
+        let replica = unsafe { &mut *replica.get() };
+        if replica.elements().is_empty() {
+            return; // a device has combined the contribution
+        }
+        let (own, site) = (declared.block(), declared.site(self.target.0.take()));
+        let mine = strides_of(&own.extents());
+        for_each_row::<S>(&own, |first, len| {
+            let at = |strides: &[usize; MAX_DIMS]| {
+                (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * strides[d]).sum::<usize>()
+            };
+            let (to, from) = (at(&site.strides), at(&mine));
+            // SAFETY: the slice is a row of the region where the task runs, whose innermost elements are adjacent in
+            // host memory and in emulated devices. The members of the group follow each other, their predecessors have
+            // ended, and their successors wait for this task to end, so nothing else touches the region now.
+            let row = unsafe { std::slice::from_raw_parts_mut(site.first.cast::<T>().add(to), len) };
+            combine_all(reducer, row, &replica.elements()[from..from + len]);
+        });
+        replica.retire();
+    }
+
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
         // SAFETY: the task's owner calls this once, before the body is enqueued.
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });

@@ -28,6 +28,8 @@ pub(crate) struct Door {
     pub(super) id: u64,
     pub(super) on_fast_path: bool,
     pub(super) capacities: Capacities,
+    /// The size of the largest data object whose reductions are combined where they run.
+    in_place_bytes: u64,
     owner: Arc<Releaser>,
     next_data: AtomicU64,
     pub(super) scopes: OpenScopes,
@@ -44,6 +46,7 @@ impl Door {
             owner: Arc::new(Releaser::new(&driver)),
             next_data: AtomicU64::new(0),
             scopes: OpenScopes::default(),
+            in_place_bytes: in_place_bytes(&driver),
             capacities,
             driver,
         });
@@ -81,8 +84,12 @@ impl Door {
         cell
     }
 
-    /// If a task's body runs here, lets its children access a new data object.
+    /// Records in a new data object where its reductions run and, if a task's body runs here, that the task's children
+    /// may access it.
     pub(super) fn mark(&self, cell: &mut DataCell) {
+        if self.in_place_bytes > 0 && cell.datum.bytes() <= self.in_place_bytes {
+            cell.datum.set_reduced_in_place();
+        }
         if let Some(task) = running::task_here(self.id) {
             cell.datum.set_made_by(task);
         }
@@ -237,6 +244,16 @@ impl Door {
     pub(super) fn owner(&self) -> Weak<dyn Owner> {
         Arc::downgrade(&self.owner) as Weak<dyn Owner>
     }
+}
+
+/// Returns the size of the largest data object whose reductions are combined where they run: 0 unless all tasks run on
+/// one device, and otherwise so little that the object and its contributions fit the device together.
+fn in_place_bytes(driver: &AnyDriver) -> u64 {
+    /// The part of a device's memory that the object may take.
+    const PART_OF_MEMORY: u64 = 8;
+    let machine = &driver.shared().machine;
+    let is_one_device = driver.runs_on_devices() && machine.num_devices() == 1 && machine.num_cpu_units() == 0;
+    if is_one_device { machine.capacity_bytes(DeviceId(0).space()) / PART_OF_MEMORY } else { 0 }
 }
 
 impl InChild for Door {

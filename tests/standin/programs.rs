@@ -93,6 +93,7 @@ fn chains() {
 }
 
 pub const REDUCTIONS: u64 = 200;
+pub const TOTALS: usize = 10;
 
 /// Reductions to a few numbers.
 #[test]
@@ -100,9 +101,9 @@ pub const REDUCTIONS: u64 = 200;
 fn reductions() {
     let rt = runtime();
     let x = rt.data((0..100).map(f64::from).collect::<Vec<_>>());
-    let totals: Vec<_> = (0..10).map(|_| rt.scalar(0.0)).collect();
+    let totals: Vec<_> = (0..TOTALS).map(|_| rt.scalar(0.0)).collect();
     for n in 0..REDUCTIONS {
-        rt.task("sum", (x.input(), totals[n as usize % 10].reduction(Sum)))
+        rt.task("sum", (x.input(), totals[n as usize % TOTALS].reduction(Sum)))
             .gpu(|k, (x, mut total)| k.launch(&SUM, x.len(), (&x, &mut total, x.len() as i32)))
             .submit()
             .unwrap();

@@ -116,16 +116,19 @@ impl<B: Backend> Gpu<B> {
     /// Chooses the stream for a task that comes after these tasks, makes the stream wait for them, and returns its
     /// index.
     fn stream_behind(&self, after: &[TaskId]) -> Result<usize, DeviceError> {
-        let before: Vec<_> = {
-            let tasks = self.tasks.lock();
-            after.iter().filter_map(|task| tasks.get(task).copied()).collect()
-        };
+        let before = self.in_flight(after);
         let is_last = |(stream, number): &&(usize, u64)| self.streams[*stream].state.lock().is_last(*number);
         let stream = before.iter().find(is_last).map_or_else(|| self.least_busy(), |(stream, _)| *stream);
         for (other, number) in before {
             self.wait_for(stream, other, number)?;
         }
         Ok(stream)
+    }
+
+    /// Returns the stream and the number of each of these tasks that is in flight.
+    fn in_flight(&self, tasks: &[TaskId]) -> Vec<(usize, u64)> {
+        let known = self.tasks.lock();
+        tasks.iter().filter_map(|task| known.get(task).copied()).collect()
     }
 
     /// Returns the first of the least busy streams. The first one is preferred because it has probably been used

@@ -136,6 +136,13 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         Ok(base)
     }
 
+    fn follow(&mut self, after: &[TaskId]) -> Result<(), DeviceError> {
+        self.gpu
+            .in_flight(after)
+            .into_iter()
+            .try_for_each(|(other, number)| self.gpu.wait_for(self.number, other, number))
+    }
+
     fn close(mut self: Box<Self>, forks: bool) -> Result<u32, DeviceError> {
         self.leave_body();
         for (base, first, bytes) in std::mem::take(&mut self.privates) {
