@@ -393,6 +393,14 @@ fn raw_bodies_may_call_the_interface() {
     });
 }
 
+/// Whatever cudarc frees although it is the runtime's would be a leak or a second release.
+#[test]
+fn cudarc_types_refer_to_streams_and_regions() {
+    let Some(report) = report(&CUDA, "raw::cudarc_types") else { return };
+    assert!(report.of("copies across") >= raw::COPIES as i64, "{report:?}");
+    assert_eq!(report.of("cuMemFree_v2"), report.of("cuMemAlloc_v2"));
+}
+
 #[test]
 fn gpu_unit_runs_raw_bodies_of_its_interface() {
     on_both(|settings| _ = report(settings, "raw::on_any_gpu"));
@@ -412,6 +420,19 @@ fn raw_body_that_breaks_the_device_loses_it() {
 #[test]
 fn custom_modules_run_on_both_interfaces() {
     on_both(|settings| _ = report(settings, "raw::modules"));
+}
+
+/// What a launch requests besides its threads, and what the device lacks of that.
+#[test]
+fn launch_shapes_reach_the_driver_or_are_refused() {
+    let Some(report) = report(&CUDA, "raw::launch_shapes") else { return };
+    assert_eq!((report.of("launches in clusters of 3"), report.of("cooperative launches")), (2, 6), "{report:?}");
+    let of_bytes = [1000, 2000, 100_000].map(|bytes| report.of(&format!("launches with {bytes} shared bytes")));
+    assert_eq!((of_bytes, report.of("cuFuncSetAttribute")), ([1, 1, 2], 2), "permission is requested once: {report:?}");
+    let report = self::report(&CUDA.clone().with("STANDIN_ARCH", 80), "raw::launch_shapes").unwrap();
+    assert_eq!((report.sum("launches in clusters"), report.of("cooperative launches")), (0, 5), "{report:?}");
+    let report = self::report(&HIP, "raw::launch_shapes").unwrap();
+    assert_eq!((report.of("launches with 1000 shared bytes"), report.of("cooperative launches")), (1, 5), "{report:?}");
 }
 
 #[test]

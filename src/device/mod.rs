@@ -36,6 +36,8 @@ mod survey;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub use compile::compile_for;
+#[cfg(feature = "cuda")]
+pub use cuda::Cudarc;
 pub(crate) use device::{
     Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Synchronous, TaskSession, Waker,
 };

@@ -17,6 +17,7 @@ mod argument;
 mod bounds;
 mod cursor;
 mod graphs;
+mod groups;
 mod launcher;
 mod module;
 mod module_head;
@@ -28,6 +29,7 @@ mod value;
 mod view;
 
 pub use argument::{Argument, Arguments, Parameters, Read, Write};
+pub use groups::LaunchShape;
 pub use launcher::{Launcher, Threads};
 #[doc(hidden)]
 pub use module::{CParameter, ModuleParameter};
@@ -44,6 +46,7 @@ pub use signature::{ElementType, Parameter};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
 pub(crate) use graphs::Graphs;
+pub(crate) use groups::Groups;
 pub(crate) use launcher::{Enqueue, Limits};
 pub(crate) use module::Code;
 pub(crate) use program::{KernelText, Source};

@@ -39,14 +39,14 @@ use self::transfer::transfers;
 use self::watcher::{Watch, Watcher};
 use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
 use crate::error::DeviceError;
-use crate::kernel::{self, ArgumentValue, Code, KernelText, Program, RawHandles};
+use crate::kernel::{self, ArgumentValue, Code, Groups, KernelText, Program, RawHandles};
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::ffi::CString;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A device of an interface. Implements [`Backend`].
 pub(in crate::device) struct Addressed<A: Api> {
@@ -64,6 +64,9 @@ pub(in crate::device) struct Addressed<A: Api> {
 
 /// The maximum number of resident threads on a multiprocessor of either vendor.
 const THREADS_OF_A_PROCESSOR: u64 = 2048;
+
+/// The dynamic shared memory that every function may have without permission.
+const SHARED_BYTES: u32 = 48 << 10;
 
 thread_local! {
     /// The device that this thread was last bound to, as [`Device::number`]; 0 if it was bound to none.
@@ -115,6 +118,14 @@ pub(in crate::device) struct Event<A: Api> {
 pub(in crate::device) struct Module<A: Api> {
     device: Arc<Device<A>>,
     raw: Handle,
+}
+
+pub(in crate::device) struct Function<A: Api> {
+    raw: Handle,
+    /// The most dynamic shared memory with which it may be launched, in bytes.
+    allowed_bytes: AtomicU32,
+    /// Must stay loaded.
+    _module: Arc<Module<A>>,
 }
 
 struct PageLock<A: Api> {
@@ -274,6 +285,34 @@ impl<A: Api> Addressed<A> {
         })
     }
 
+    fn unsupported(&self, kernel: &KernelText, why: String) -> DeviceError {
+        DeviceError::Unsupported { kernel: kernel.name.to_owned(), device: self.device.name.clone(), why }
+    }
+
+    /// Lets a function be launched with this much dynamic shared memory.
+    fn allow_shared(&self, function: &Function<A>, kernel: &KernelText, bytes: u32) -> Result<(), DeviceError> {
+        if bytes <= function.allowed_bytes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let most = self.device.call(A::most_shared_bytes)?;
+        // SAFETY: the function's module is loaded.
+        let allowed = self.device.try_call(|api| unsafe { api.allow_shared(function.raw, bytes) });
+        match allowed {
+            Ok(()) if bytes <= most.cast_unsigned() => {
+                function.allowed_bytes.fetch_max(bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(refusal) if refusal.code != INVALID_VALUE => Err(self.device.error(refusal)),
+            _ => Err(self.unsupported(
+                kernel,
+                format!(
+                    "it requests {bytes} bytes of dynamic shared memory per group, and a group has at most {most}, \
+                     less those that the kernel declares; try less"
+                ),
+            )),
+        }
+    }
+
     /// Loads code that contains its own length, or null-terminated text.
     fn load(&self, image: &[u8]) -> Result<Arc<Module<A>>, ApiError> {
         let raw = self.device.try_call(|api| api.load_module(image))?;
@@ -286,7 +325,7 @@ impl<A: Api> Addressed<A> {
         let recipes = match &self.recipes {
             Ok(recipes) => recipes,
             Err(none) => {
-                let image = self.cache.get_any(&self.target, source).ok_or_else(|| none.clone())?;
+                let image = self.cache.get_any(&self.target, &key).ok_or_else(|| none.clone())?;
                 return self.load(&image).map_err(|refusal| device.error(refusal));
             }
         };
@@ -360,8 +399,7 @@ impl<A: Api> Backend for Addressed<A> {
     type Stream = Stream<A>;
     type Event = Arc<Event<A>>;
     type Module = Arc<Module<A>>;
-    /// A raw function, together with its module, which must stay loaded.
-    type Function = (Handle, Arc<Module<A>>);
+    type Function = Function<A>;
     type Graph = Graph<A>;
 
     const NODES_CHANGE: bool = true;
@@ -483,7 +521,7 @@ impl<A: Api> Backend for Addressed<A> {
 
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         // SAFETY: the caller keeps the memory valid until the returned lock is dropped.
-        match self.device.call(|api| unsafe { api.pin_memory(first, bytes) }) {
+        match self.device.try_call(|api| unsafe { api.pin_memory(first, bytes) }) {
             Ok(()) => Some(Box::new(PageLock { device: self.device.clone(), first: Handle(first.cast()) })),
             Err(error) => {
                 log!(debug, "{bytes} bytes are not page-locked: {error}");
@@ -546,10 +584,10 @@ impl<A: Api> Backend for Addressed<A> {
         let name = CString::new(kernel.name).expect("a kernel's name is an identifier");
         // SAFETY: the module is loaded.
         let raw = self.device.call(|api| unsafe { api.function(module.raw, &name) })?;
-        Ok((raw, module.clone()))
+        Ok(Function { raw, allowed_bytes: AtomicU32::new(SHARED_BYTES), _module: module.clone() })
     }
 
-    fn check(&self, kernel: &KernelText, groups: [u32; 3]) -> Result<(), DeviceError> {
+    fn check(&self, function: &Function<A>, kernel: &KernelText, groups: Groups) -> Result<(), DeviceError> {
         let fits = |d: usize| {
             groups[d] <= A::MOST_GROUPS[d] && u64::from(groups[d]) * u64::from(kernel.group[d]) <= A::MOST_THREADS
         };
@@ -557,15 +595,20 @@ impl<A: Api> Backend for Addressed<A> {
             let threads = std::array::from_fn(|d| groups[d] as usize * kernel.group[d] as usize);
             return Err(DeviceError::Geometry { kernel: kernel.name.to_owned(), threads });
         }
-        Ok(())
+        if groups.has_attributes()
+            && let Some(why) = self.device.call(|api| api.lacks(&groups))?
+        {
+            return Err(self.unsupported(kernel, why.to_owned()));
+        }
+        self.allow_shared(function, kernel, groups.shared_bytes)
     }
 
     unsafe fn launch(
         &self,
         stream: &Stream<A>,
-        (function, _): &Self::Function,
+        function: &Function<A>,
         group: [u32; 3],
-        groups: [u32; 3],
+        groups: Groups,
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
         let mut arguments = Arguments::new(arguments);
@@ -574,7 +617,7 @@ impl<A: Api> Backend for Addressed<A> {
             // until the kernel has ended. The values are read before the call returns.
             unsafe {
                 let arguments = &mut arguments.pointers();
-                api.launch(stream.raw, KernelCall { function: *function, groups, group, arguments })
+                api.launch(stream.raw, KernelCall { function: function.raw, groups, group, arguments })
             }
         })
     }

@@ -154,6 +154,9 @@ impl Api for Compiling {
     unsafe fn unload_module(&self, _: Handle) -> Result<(), ApiError> { Ok(()) }
     unsafe fn function(&self, _: Handle, _: &CStr) -> Result<Handle, ApiError> { unreachable!() }
 
+    fn lacks(&self, _: &Groups) -> Result<Option<&'static str>, ApiError> { unreachable!() }
+    fn most_shared_bytes(&self) -> Result<c_int, ApiError> { unreachable!() }
+    unsafe fn allow_shared(&self, _: Handle, _: u32) -> Result<(), ApiError> { unreachable!() }
     unsafe fn launch(&self, _: Handle, _: KernelCall<'_>) -> Result<(), ApiError> { unreachable!() }
 
     fn has_graphs(&self) -> bool { false }
