@@ -25,7 +25,7 @@ mod raw;
 #[path = "standin/unified.rs"]
 mod unified;
 
-use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, OPENCL, Report, Settings, run};
+use drivers::{CUDA, HIP, OPENCL, Report, Settings, run};
 
 /// Runs an example program, which must report that its results are verified.
 fn example(settings: &Settings, name: &str, arguments: &str) {
@@ -643,7 +643,8 @@ fn compiler_and_driver_of_different_releases_work_together() {
 fn cached_code_runs_without_a_compiler() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().display().to_string();
-    let settings = CUDA_WITHOUT_NVRTC.clone().with("STANDIN_EXPECTED", "NVRTC").with("THALWEG_CACHE_DIR", &cache);
+    let settings = CUDA.clone().with("STANDIN_NVRTC", 0).with("THALWEG_CACHE_DIR", &cache);
+    let settings = settings.with("STANDIN_EXPECTED", "NVRTC does not start");
     let Some(_) = report(&settings, "without_a_compiler") else { return };
     report(&CUDA.clone().with("THALWEG_CACHE_DIR", &cache), "single_task");
     let report = report(&settings, "single_task").unwrap();

@@ -34,6 +34,8 @@ pub use launcher::{Launcher, Threads};
 #[doc(hidden)]
 pub use module::{CParameter, ModuleParameter};
 pub use module::{CType, Module, ModuleError, ModuleKernel, ModuleParameters, Plain};
+#[doc(hidden)] // inference finds it
+pub use program::Compiled;
 pub use program::{Kernel, Program};
 #[doc(hidden)] // inference finds them
 pub use raw::{Addressed, RawInterface};

@@ -388,10 +388,11 @@ const MORE: &str = r#"
     extern "C" __global__ void __launch_bounds__(32) more(unsigned long long *y, int n)
     {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
-        if (i < n) y[i] += 1;
+        if (i < n) y[i] += ONE;
     }
 "#;
-const MORE_MODULE: Module = Module::new("more").cuda(MORE).hip(MORE);
+const MORE_MODULE: Module =
+    Module::new("more").cuda(MORE).cuda_options(&["-DONE=1"]).hip(MORE).hip_options(&["-DONE=1"]);
 static ADD_ONE: ModuleKernel<(Write<u64>, i32)> = ModuleKernel::new(&MORE_MODULE, "more", [32, 1, 1]);
 
 /// Submits `y ← y + 1` with this shape.

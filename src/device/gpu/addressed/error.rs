@@ -15,6 +15,7 @@ pub(super) const INVALID_DEVICE: i32 = 101;
 pub(super) const INVALID_CONTEXT: i32 = 201;
 pub(super) const INVALID_HANDLE: i32 = 400;
 pub(super) const NOT_READY: i32 = 600;
+pub(super) const ALREADY_REGISTERED: i32 = 712;
 pub(super) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
 
 impl ApiError {

@@ -13,6 +13,7 @@ mod compile;
 mod compiler;
 mod discovery;
 mod error;
+mod extra;
 mod graph;
 mod peers;
 mod platform;
@@ -31,7 +32,8 @@ pub(in crate::device) use platform::{Found, Platform};
 pub(in crate::device) use transfer::{Direction, Pitched, Transfer};
 
 use self::arguments::Arguments;
-use self::error::{INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use self::error::{ALREADY_REGISTERED, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use self::extra::Extra;
 use self::graph::Graph;
 use self::peers::Peers;
 use self::recycler::Recycler;
@@ -320,8 +322,8 @@ impl<A: Api> Addressed<A> {
     }
 
     /// Returns the module for a program text, compiled now or loaded from the cache.
-    fn compiled(&self, name: &str, source: &str) -> Result<Arc<Module<A>>, DeviceError> {
-        let device = &self.device;
+    fn compiled(&self, name: &str, source: &str, extra: &Extra) -> Result<Arc<Module<A>>, DeviceError> {
+        let (device, key) = (&self.device, extra.key(source));
         let recipes = match &self.recipes {
             Ok(recipes) => recipes,
             Err(none) => {
@@ -331,8 +333,12 @@ impl<A: Api> Addressed<A> {
         };
         let mut refused = String::new();
         for recipe in recipes {
-            let compile = || compile::compile::<A>(name, source, recipe, &device.name);
-            let image = self.cache.get_or_compile(recipe, source, compile)?;
+            let recipe = extra.add_to(recipe);
+            let compile = || compile::compile::<A>(name, source, &recipe, &device.name);
+            let image = match extra.has_own_headers {
+                true => compile()?,
+                false => self.cache.get_or_compile(&recipe, &key, compile)?,
+            };
             match self.load(&image) {
                 Err(refusal) if refusal.refuses_code() => {
                     let (layer, name, version) = (A::LAYER, A::NAME, A::version());
@@ -546,12 +552,12 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
-        self.compiled(program.name(), &program.source())
+        self.compiled(program.name(), &program.source(), &Extra::default())
     }
 
     fn own_module(&self, module: &kernel::Module) -> Result<Arc<Module<A>>, DeviceError> {
         let loaded = match module.code(A::KIND) {
-            Some(Code::Text(text)) => return self.compiled(module.name(), text),
+            Some(Code::Text(text)) => return self.compiled(module.name(), text, &Extra::of::<A>(module, text)),
             Some(Code::Ptx(text)) => self.load(&[text.as_bytes(), b"\0"].concat()),
             // The image is copied to aligned memory, because drivers may read it in words.
             Some(Code::Image(image)) if !image.is_empty() => {

@@ -1,6 +1,7 @@
 //! When programs are compiled, and the fate of the result, on an interface that can only compile.
 
 use super::*;
+use crate::kernel::Source;
 use crate::machine::UnitKind;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int};
@@ -208,6 +209,6 @@ fn recipe_has_compiler_options_and_ours() {
         (recipe.compiler.as_str(), &recipe.options[..]),
         ("echo", &["c1".to_owned(), "-DTHALWEG_FMA".to_owned()][..])
     );
-    let error = compile_for::<Compiling>(&program("one.cl"), "c1").unwrap_err();
+    let error = compile_for::<Compiling>(&Source::Program(program("one.cl")), "c1").unwrap_err();
     assert!(matches!(error, DeviceError::NoCompiler { why, .. } if why == "it is not there"));
 }
