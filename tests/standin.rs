@@ -449,6 +449,21 @@ fn array_is_page_locked_on_request() {
 }
 
 #[test]
+fn users_binding_to_a_device_is_restored() {
+    on_both(|settings| _ = report(&settings.clone().with("STANDIN_DEVICES", 2), "memory::users_binding_stays"));
+}
+
+/// The runtime may neither lock such memory again nor unlock it.
+#[test]
+fn memory_locked_by_others_is_used_as_it_is() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "memory::locked_by_others") else { return };
+        let locks = report.of("page-locked bytes") - report.of("staging bytes");
+        assert!((2 << 20..4 << 20).contains(&locks), "only the owner's: {report:?}");
+    });
+}
+
+#[test]
 fn adopted_device_memory_is_used_in_place() {
     on_both(|settings| {
         let Some(report) = report(settings, "memory::adopted") else { return };

@@ -33,6 +33,11 @@ mod measure;
 #[cfg(feature = "opencl")]
 mod opencl;
 mod survey;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+mod visit;
+#[cfg(not(any(feature = "cuda", feature = "hip")))]
+#[path = "visit_absent.rs"]
+mod visit;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub use compile::compile_for;
@@ -49,6 +54,7 @@ pub use interfaces::interfaces;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 pub use measure::{Measurement, measurement};
 pub use survey::{DeviceFacts, Interface};
+pub(crate) use visit::{Visit, on_own_thread};
 
 use std::fmt;
 use std::ptr::NonNull;

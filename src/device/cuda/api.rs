@@ -174,6 +174,18 @@ impl Api for Cuda {
         call("cuCtxSetCurrent", unsafe { (functions().cuCtxSetCurrent)(self.raw_context()) })
     }
 
+    fn current() -> Result<usize, ApiError> {
+        let mut context: CUcontext = ptr::null_mut();
+        // SAFETY: the result pointer is valid.
+        call("cuCtxGetCurrent", unsafe { (functions().cuCtxGetCurrent)(&mut context) })?;
+        Ok(context.expose_provenance())
+    }
+
+    unsafe fn restore(context: usize) -> Result<(), ApiError> {
+        // SAFETY: the caller passes a context that was current, or null, which stands for none.
+        call("cuCtxSetCurrent", unsafe { (functions().cuCtxSetCurrent)(ptr::with_exposed_provenance_mut(context)) })
+    }
+
     fn number(&self) -> c_int {
         self.device
     }
@@ -248,6 +260,19 @@ impl Api for Cuda {
         })
     }
 
+    fn locked_range(&self, address: usize) -> Result<(usize, usize), ApiError> {
+        let (mut start, mut bytes): (CUdeviceptr, usize) = (0, 0);
+        let address = address as CUdeviceptr;
+        // SAFETY: the value of the first attribute is an address, that of the second a size, and the result pointers
+        // are valid for those. The driver returns an error for addresses that it does not know.
+        unsafe {
+            let ask = functions().cuPointerGetAttribute;
+            let start = ptr::from_mut(&mut start).cast();
+            call("cuPointerGetAttribute", ask(start, Pointer::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address))?;
+            let bytes = ptr::from_mut(&mut bytes).cast();
+            call("cuPointerGetAttribute", ask(bytes, Pointer::CU_POINTER_ATTRIBUTE_RANGE_SIZE, address))?;
+        }
+        Ok((start as usize, bytes))
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {

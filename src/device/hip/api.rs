@@ -77,6 +77,18 @@ impl Api for Hip {
         call("hipSetDevice", unsafe { (self.functions().hipSetDevice)(self.number) })
     }
 
+    fn current() -> Result<usize, ApiError> {
+        let mut number = 0;
+        // SAFETY: the result pointer is valid.
+        call("hipGetDevice", unsafe { (library::loaded().functions.hipGetDevice)(&mut number) })?;
+        Ok(number as usize)
+    }
+
+    unsafe fn restore(number: usize) -> Result<(), ApiError> {
+        // SAFETY: the caller passes a device that was current.
+        call("hipSetDevice", unsafe { (library::loaded().functions.hipSetDevice)(number as c_int) })
+    }
+
     fn number(&self) -> c_int {
         self.number
     }
@@ -143,6 +155,19 @@ impl Api for Hip {
         call("hipHostRegister", unsafe {
             (self.functions().hipHostRegister)(first.cast(), bytes, HOST_REGISTER_PORTABLE)
         })
+    }
+
+    fn locked_range(&self, address: usize) -> Result<(usize, usize), ApiError> {
+        let (mut start, mut bytes): (usize, usize) = (0, 0);
+        let address = ptr::with_exposed_provenance_mut(address);
+        // SAFETY: the value of the first attribute is an address, that of the second a size, and the result pointers
+        // are valid for those. The runtime returns an error for addresses that it does not know.
+        unsafe {
+            let ask = self.functions().hipPointerGetAttribute;
+            call("hipPointerGetAttribute", ask(ptr::from_mut(&mut start).cast(), RANGE_START, address))?;
+            call("hipPointerGetAttribute", ask(ptr::from_mut(&mut bytes).cast(), RANGE_BYTES, address))?;
+        }
+        Ok((start, bytes))
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {

@@ -22,6 +22,7 @@ functions! { Functions {
     hipEventRecord(Object, Object);
     hipEventSynchronize(Object);
     hipFree(*mut c_void);
+    hipGetDevice(*mut c_int);
     hipGetDeviceCount(*mut c_int);
     hipHostFree(*mut c_void);
     hipHostMalloc(*mut *mut c_void, usize, c_uint);

@@ -62,6 +62,10 @@ pub(in crate::device) trait Api: Platform {
     fn domain(&self) -> usize;
     /// Makes the device current on the calling thread.
     fn bind(&self) -> Result<(), ApiError>;
+    /// Returns the context or device that is current on the calling thread.
+    fn current() -> Result<usize, ApiError>;
+    /// Makes current what [`Self::current`] has returned.
+    unsafe fn restore(context: usize) -> Result<(), ApiError>;
     /// Returns the device's index.
     fn number(&self) -> c_int;
     /// Returns the device's context; 0 if the interface has no contexts.
@@ -82,6 +86,8 @@ pub(in crate::device) trait Api: Platform {
     /// Enqueues a move of unified memory pages to this device, or to the host.
     unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError>;
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError>;
+    /// Returns the first address and the size of the page-locked range that contains this address.
+    fn locked_range(&self, address: usize) -> Result<(usize, usize), ApiError>;
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError>;
 
     /// Creates a stream that does not synchronise with the default stream.

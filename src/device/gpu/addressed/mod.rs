@@ -40,6 +40,7 @@ use self::recycler::Recycler;
 use self::transfer::transfers;
 use self::watcher::{Watch, Watcher};
 use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
+use crate::device::visit::{self, Visit};
 use crate::error::DeviceError;
 use crate::kernel::{self, ArgumentValue, Code, Groups, KernelText, Program, RawHandles};
 use crate::machine::UnitKind;
@@ -135,6 +136,16 @@ struct PageLock<A: Api> {
     first: Handle,
 }
 
+/// Makes the context current that a user's thread had before.
+fn restore<A: Api>(context: usize) {
+    BOUND.set(0);
+    // SAFETY: the context was current when the runtime's calls began, on this thread. If the user has destroyed it
+    // since, the interface returns an error.
+    if let Err(ApiError { call, code }) = unsafe { A::restore(context) } {
+        log!(debug, "{call}: {}", A::describe(code));
+    }
+}
+
 impl<A: Api> Device<A> {
     /// Binds this device and calls the interface.
     fn call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, DeviceError> {
@@ -142,11 +153,13 @@ impl<A: Api> Device<A> {
     }
 
     fn try_call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        let _visit = Visit::begin();
         self.bind()?;
         call(&self.api)
     }
 
     fn bind(&self) -> Result<(), ApiError> {
+        visit::save(A::NAME, || A::current().ok(), restore::<A>);
         self.api.bind()?;
         BOUND.set(self.number);
         Ok(())
@@ -158,6 +171,7 @@ impl<A: Api> Device<A> {
     }
 
     fn try_call_stream<T>(&self, mut call: impl FnMut(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        let _visit = Visit::begin();
         if BOUND.get() != self.number {
             self.bind()?;
         }
@@ -315,6 +329,13 @@ impl<A: Api> Addressed<A> {
         }
     }
 
+    /// Returns whether a single range of page-locked memory contains these bytes. Copies of memory that is locked only
+    /// in part are refused.
+    fn is_locked(&self, first: usize, bytes: usize) -> bool {
+        let range = self.device.try_call(|api| api.locked_range(first));
+        range.is_ok_and(|(start, len)| start <= first && first + bytes <= start + len)
+    }
+
     /// Loads code that contains its own length, or null-terminated text.
     fn load(&self, image: &[u8]) -> Result<Arc<Module<A>>, ApiError> {
         let raw = self.device.try_call(|api| api.load_module(image))?;
@@ -385,7 +406,7 @@ impl<A: Api> Addressed<A> {
                     Err(ApiError { code: INVALID_VALUE, .. }) if direction != Direction::Across => {
                         for piece in transfer.by_pages() {
                             // SAFETY: the piece is part of the transfer, so the same argument applies.
-                            unsafe { api.copy(stream.raw, &piece, owner)? };
+                            unsafe { copy_halves(api, stream.raw, &piece, owner)? };
                         }
                     }
                     result => result?,
@@ -393,6 +414,22 @@ impl<A: Api> Addressed<A> {
             }
             Ok(())
         })
+    }
+}
+
+/// Enqueues a contiguous copy. If the interface refuses it, copies the halves: other code may have page-locked a part
+/// of the host's memory.
+///
+/// # Safety
+/// The same requirements as for [`Api::copy`].
+unsafe fn copy_halves<A: Api>(api: &A, stream: Handle, piece: &Transfer, owner: usize) -> Result<(), ApiError> {
+    // SAFETY: the caller's promise.
+    match (unsafe { api.copy(stream, piece, owner) }, piece.halves()) {
+        (Err(ApiError { code: INVALID_VALUE, .. }), Some(halves)) => halves.iter().try_for_each(|half| {
+            // SAFETY: the half is part of the piece, so the caller's promise covers it.
+            unsafe { copy_halves(api, stream, half, owner) }
+        }),
+        (result, _) => result,
     }
 }
 
@@ -529,8 +566,11 @@ impl<A: Api> Backend for Addressed<A> {
         // SAFETY: the caller keeps the memory valid until the returned lock is dropped.
         match self.device.try_call(|api| unsafe { api.pin_memory(first, bytes) }) {
             Ok(()) => Some(Box::new(PageLock { device: self.device.clone(), first: Handle(first.cast()) })),
-            Err(error) => {
-                log!(debug, "{bytes} bytes are not page-locked: {error}");
+            // Other code has locked the memory, or some of it. It also unlocks the memory, which makes copies slow
+            // from then on.
+            Err(ApiError { code: ALREADY_REGISTERED, .. }) if self.is_locked(first.addr(), bytes) => Some(Box::new(())),
+            Err(refusal) => {
+                log!(debug, "{bytes} bytes are not page-locked: {}", self.device.error(refusal));
                 None
             }
         }

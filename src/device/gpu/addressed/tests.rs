@@ -117,6 +117,8 @@ impl Api for Compiling {
     fn open(_: c_int) -> Result<Self, ApiError> { Ok(Self) }
     fn domain(&self) -> usize { 0 }
     fn bind(&self) -> Result<(), ApiError> { Ok(()) }
+    fn current() -> Result<usize, ApiError> { Ok(0) }
+    unsafe fn restore(_: usize) -> Result<(), ApiError> { Ok(()) }
     fn free_bytes(&self) -> Result<u64, ApiError> { Ok(1 << 20) }
 
     fn allocate(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
@@ -127,6 +129,7 @@ impl Api for Compiling {
     fn allocate_unified(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
     unsafe fn prefetch(&self, _: Handle, _: usize, _: usize, _: bool) -> Result<(), ApiError> { unreachable!() }
     unsafe fn pin_memory(&self, _: *mut u8, _: usize) -> Result<(), ApiError> { unreachable!() }
+    fn locked_range(&self, _: usize) -> Result<(usize, usize), ApiError> { unreachable!() }
     unsafe fn page_unlock(&self, _: *mut u8) -> Result<(), ApiError> { unreachable!() }
 
     fn create_stream(&self) -> Result<Handle, ApiError> { unreachable!() }
