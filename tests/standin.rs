@@ -435,6 +435,18 @@ fn launch_shapes_reach_the_driver_or_are_refused() {
     assert_eq!((report.of("launches with 1000 shared bytes"), report.of("cooperative launches")), (1, 5), "{report:?}");
 }
 
+/// Each piece of memory has the requested size and is freed after its task, so compute-sanitizer finds bad accesses.
+#[test]
+fn exact_memory_is_not_reused() {
+    on_both(|settings| {
+        let allocations = |report: &Report| report.of("cuMemAlloc_v2") + report.of("hipMalloc");
+        let Some(usual) = report(settings, "scratch_in_a_chain") else { return };
+        assert!(allocations(&usual) < programs::WITH_SCRATCH as i64, "{usual:?}");
+        let exact = report(&settings.clone().with("THALWEG_EXACT_MEMORY", 1), "scratch_in_a_chain").unwrap();
+        assert!(allocations(&exact) > programs::WITH_SCRATCH as i64, "{exact:?}");
+    });
+}
+
 #[test]
 fn code_refused_by_the_driver_fails_its_task() {
     on_both(|settings| _ = report(settings, "raw::refused_code"));

@@ -95,6 +95,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Allocates device memory, and returns its owner and its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
 
+    /// Returns whether memory may be used for another purpose after its first.
+    fn reuses_memory(&self) -> bool {
+        true
+    }
+
     /// Returns the guard zones around the memory, if there are any that the host can read.
     fn guards(&self, _memory: &Self::Memory) -> Option<Guards> {
         None

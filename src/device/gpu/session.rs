@@ -216,6 +216,11 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         if let Some(capture) = &mut self.capture {
             capture.use_scratch();
         }
+        if !self.gpu.backend.reuses_memory() {
+            let (memory, base) = self.allocate(bytes.max(1))?;
+            self.memory.push(memory);
+            return Ok(base);
+        }
         let fits = |(_, (capacity, ..)): &(usize, &(usize, B::Memory, usize))| *capacity >= bytes;
         let free = &mut self.free;
         let tightest = free.iter().enumerate().filter(fits).min_by_key(|(_, (capacity, ..))| *capacity).map(|(n, _)| n);

@@ -220,7 +220,7 @@ impl<A: Api> Drop for Device<A> {
 
 impl<A: Api> Drop for Memory<A> {
     fn drop(&mut self) {
-        self.device.memory.give_back(self.base, self.bytes);
+        self.device.memory.give_back(self.base, self.bytes, |base| self.device.free(base));
     }
 }
 
@@ -232,7 +232,7 @@ impl<A: Api> Drop for UnifiedMemory<A> {
 
 impl<A: Api> Drop for HostMemory<A> {
     fn drop(&mut self) {
-        self.device.host_memory.give_back(self.base, self.bytes);
+        self.device.host_memory.give_back(self.base, self.bytes, |base| self.device.free_host(base));
     }
 }
 
@@ -281,7 +281,7 @@ impl<A: Api> Addressed<A> {
             api,
             number,
             name,
-            memory: Recycler::default(),
+            memory: Recycler::from_environment(),
             host_memory: Recycler::default(),
             events: Mutex::default(),
         };
@@ -510,6 +510,10 @@ impl<A: Api> Backend for Addressed<A> {
             _ => device.error(refusal),
         })?;
         Ok((Memory { device: device.clone(), base, bytes }, base))
+    }
+
+    fn reuses_memory(&self) -> bool {
+        !self.device.memory.is_exact
     }
 
     fn reaches_unified(&self) -> bool {
