@@ -75,6 +75,9 @@
 
 /// The version of `bytemuck` whose `Pod` elements must implement. Derive or implement it with this version.
 pub use bytemuck;
+/// The version of `cudarc` whose types [`kernel::RawTask::cudarc`] returns.
+#[cfg(feature = "cuda")]
+pub use cudarc;
 /// The version of `ndarray` whose arrays a program registers, and whose views its bodies get. Arrays of other versions
 /// are different types and cannot be used.
 pub use ndarray;
@@ -126,6 +129,8 @@ pub use sim::{MachineFileError, SimulatedMachine};
 
 /// The devices of this machine, as `thalweg doctor` shows them, and kernels compiled for devices of any machine.
 pub mod devices {
+    #[cfg(feature = "cuda")]
+    pub use crate::device::Cudarc;
     #[cfg(any(feature = "cuda", feature = "hip"))]
     pub use crate::device::compile_for;
     pub use crate::device::{DeviceFacts, Interface, interfaces};

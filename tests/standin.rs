@@ -25,7 +25,7 @@ mod raw;
 #[path = "standin/unified.rs"]
 mod unified;
 
-use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, OPENCL, Report, Settings, run};
+use drivers::{CUDA, HIP, OPENCL, Report, Settings, run};
 
 /// Runs an example program, which must report that its results are verified.
 fn example(settings: &Settings, name: &str, arguments: &str) {
@@ -417,6 +417,14 @@ fn raw_bodies_may_call_the_interface() {
     });
 }
 
+/// Whatever cudarc frees although it is the runtime's would be a leak or a second release.
+#[test]
+fn cudarc_types_refer_to_streams_and_regions() {
+    let Some(report) = report(&CUDA, "raw::cudarc_types") else { return };
+    assert!(report.of("copies across") >= raw::COPIES as i64, "{report:?}");
+    assert_eq!(report.of("cuMemFree_v2"), report.of("cuMemAlloc_v2"));
+}
+
 #[test]
 fn gpu_unit_runs_raw_bodies_of_its_interface() {
     on_both(|settings| _ = report(settings, "raw::on_any_gpu"));
@@ -438,6 +446,31 @@ fn custom_modules_run_on_both_interfaces() {
     on_both(|settings| _ = report(settings, "raw::modules"));
 }
 
+/// What a launch requests besides its threads, and what the device lacks of that.
+#[test]
+fn launch_shapes_reach_the_driver_or_are_refused() {
+    let Some(report) = report(&CUDA, "raw::launch_shapes") else { return };
+    assert_eq!((report.of("launches in clusters of 3"), report.of("cooperative launches")), (2, 6), "{report:?}");
+    let of_bytes = [1000, 2000, 100_000].map(|bytes| report.of(&format!("launches with {bytes} shared bytes")));
+    assert_eq!((of_bytes, report.of("cuFuncSetAttribute")), ([1, 1, 2], 2), "permission is requested once: {report:?}");
+    let report = self::report(&CUDA.clone().with("STANDIN_ARCH", 80), "raw::launch_shapes").unwrap();
+    assert_eq!((report.sum("launches in clusters"), report.of("cooperative launches")), (0, 5), "{report:?}");
+    let report = self::report(&HIP, "raw::launch_shapes").unwrap();
+    assert_eq!((report.of("launches with 1000 shared bytes"), report.of("cooperative launches")), (1, 5), "{report:?}");
+}
+
+/// Each piece of memory has the requested size and is freed after its task, so compute-sanitizer finds bad accesses.
+#[test]
+fn exact_memory_is_not_reused() {
+    on_both(|settings| {
+        let allocations = |report: &Report| report.of("cuMemAlloc_v2") + report.of("hipMalloc");
+        let Some(usual) = report(settings, "scratch_in_a_chain") else { return };
+        assert!(allocations(&usual) < programs::WITH_SCRATCH as i64, "{usual:?}");
+        let exact = report(&settings.clone().with("THALWEG_EXACT_MEMORY", 1), "scratch_in_a_chain").unwrap();
+        assert!(allocations(&exact) > programs::WITH_SCRATCH as i64, "{exact:?}");
+    });
+}
+
 #[test]
 fn code_refused_by_the_driver_fails_its_task() {
     on_both(|settings| _ = report(settings, "raw::refused_code"));
@@ -448,6 +481,21 @@ fn array_is_page_locked_on_request() {
     on_both(|settings| {
         let Some(report) = report(settings, "pin_memory") else { return };
         assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8000, "{report:?}");
+    });
+}
+
+#[test]
+fn users_binding_to_a_device_is_restored() {
+    on_both(|settings| _ = report(&settings.clone().with("STANDIN_DEVICES", 2), "memory::users_binding_stays"));
+}
+
+/// The runtime may neither lock such memory again nor unlock it.
+#[test]
+fn memory_locked_by_others_is_used_as_it_is() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "memory::locked_by_others") else { return };
+        let locks = report.of("page-locked bytes") - report.of("staging bytes");
+        assert!((2 << 20..4 << 20).contains(&locks), "only the owner's: {report:?}");
     });
 }
 
@@ -646,7 +694,8 @@ fn compiler_and_driver_of_different_releases_work_together() {
 fn cached_code_runs_without_a_compiler() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().display().to_string();
-    let settings = CUDA_WITHOUT_NVRTC.clone().with("STANDIN_EXPECTED", "NVRTC").with("THALWEG_CACHE_DIR", &cache);
+    let settings = CUDA.clone().with("STANDIN_NVRTC", 0).with("THALWEG_CACHE_DIR", &cache);
+    let settings = settings.with("STANDIN_EXPECTED", "NVRTC does not start");
     let Some(_) = report(&settings, "without_a_compiler") else { return };
     report(&CUDA.clone().with("THALWEG_CACHE_DIR", &cache), "single_task");
     let report = report(&settings, "single_task").unwrap();

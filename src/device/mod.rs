@@ -34,9 +34,16 @@ mod measure;
 mod opencl;
 mod reduction;
 mod survey;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+mod visit;
+#[cfg(not(any(feature = "cuda", feature = "hip")))]
+#[path = "visit_absent.rs"]
+mod visit;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub use compile::compile_for;
+#[cfg(feature = "cuda")]
+pub use cuda::Cudarc;
 pub(crate) use device::{
     Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Synchronous, TaskSession, Waker,
 };
@@ -49,6 +56,7 @@ pub use interfaces::interfaces;
 pub use measure::{Measurement, measurement};
 pub(crate) use reduction::Contribution;
 pub use survey::{DeviceFacts, Interface};
+pub(crate) use visit::{Visit, on_own_thread};
 
 use std::fmt;
 use std::ptr::NonNull;

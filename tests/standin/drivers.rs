@@ -25,7 +25,6 @@ const fn settings(units: &'static str, folder: &'static str, libraries: &'static
 }
 
 pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so.13", "libnvrtc.so"]);
-pub static CUDA_WITHOUT_NVRTC: Settings = settings("CUDA", "CUDA without NVRTC", &["libcuda.so.1", "libcuda.so"]);
 /// The first library name is that of a release that does not exist yet.
 pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so"]);
 /// OpenCL on cores that looks like a GPU. This needs a CPU implementation and the headers of OpenCL's layers.
@@ -93,7 +92,7 @@ fn build() -> Option<Built> {
         std::fs::rename(&mine, &library).unwrap();
         let _ = std::fs::remove_dir_all(folder.join("cache")); // it holds code compiled by the previous stand-in
     }
-    for settings in [&CUDA, &CUDA_WITHOUT_NVRTC, &HIP] {
+    for settings in [&CUDA, &HIP] {
         for name in settings.libraries {
             let link = folder.join(settings.folder).join(name);
             std::fs::create_dir_all(link.parent().unwrap()).unwrap();

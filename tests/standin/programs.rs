@@ -375,3 +375,25 @@ fn pin_memory() {
     assert_eq!(rt.take(y).unwrap().len(), 1000);
     assert!(!kept.pin_memory());
 }
+
+/// Number of tasks with temporary memory.
+pub const WITH_SCRATCH: u64 = 30;
+
+/// A chain of tasks of which each needs temporary memory.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn scratch_in_a_chain() {
+    let rt = runtime();
+    let y = rt.data(vec![1u64; 10]);
+    for salt in 0..WITH_SCRATCH {
+        rt.task("next", (y.inout(),))
+            .gpu(move |k, (mut y,)| {
+                let mut between = k.scratch::<u64>(10)?;
+                k.launch(&NEXT, 10, (&mut between, salt, 10))?;
+                k.launch(&NEXT, 10, (&mut y, salt, 10))
+            })
+            .submit()
+            .unwrap();
+    }
+    assert_eq!(rt.take(y).unwrap(), [nexts(1, 0..WITH_SCRATCH); 10]);
+}

@@ -54,7 +54,9 @@ use self::kernels::Kernels;
 use self::session::Session;
 use self::staging::Staged;
 use self::streams::{Flight, Stream};
-use super::{Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, TaskSession, Waker};
+use super::{
+    Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, TaskSession, Visit, Waker,
+};
 use crate::coherence::CopyId;
 use crate::error::DeviceError;
 use crate::ids::TaskId;
@@ -463,6 +465,7 @@ impl<B: Backend> Accelerator for Gpu<B> {
 
 impl<B: Backend> Drop for Gpu<B> {
     fn drop(&mut self) {
+        let _visit = Visit::begin();
         let (device, what) = (self.backend.name().to_owned(), "the runtime ended".to_owned());
         self.fail_all(&DeviceError::Lost { device, what }, &mut Vec::new());
         for Stream { stream, state } in &self.streams {

@@ -12,7 +12,7 @@ use super::{Backend, Gpu};
 use crate::device::{DeviceCopy, End, Mark, TaskSession};
 use crate::error::DeviceError;
 use crate::ids::TaskId;
-use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Graphs, Kept, KernelText, Limits, RawHandles};
+use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles};
 use crate::machine::UnitKind;
 use crate::sync::drop_quietly;
 use std::sync::Arc;
@@ -200,15 +200,10 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         self.gpu.backend.limits()
     }
 
-    fn launch(
-        &mut self,
-        kernel: &KernelText,
-        groups: [u32; 3],
-        arguments: &[ArgumentValue],
-    ) -> Result<(), DeviceError> {
+    fn launch(&mut self, kernel: &KernelText, groups: Groups, arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         let Gpu { backend, kernels, .. } = self.gpu;
         let function = kernels.get(backend, kernel)?;
-        backend.check(kernel, groups)?;
+        backend.check(&function, kernel, groups)?;
         let threads = (0..3).map(|d| u64::from(groups[d]) * u64::from(kernel.group[d]));
         self.threads = self.threads.max(threads.fold(1, u64::saturating_mul)).min(u64::MAX / 1000);
         if let Some(capture) = &mut self.capture {
@@ -227,6 +222,11 @@ impl<B: Backend> Enqueue for Session<'_, B> {
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
         if let Some(capture) = &mut self.capture {
             capture.use_scratch();
+        }
+        if !self.gpu.backend.reuses_memory() {
+            let (memory, base) = self.allocate(bytes.max(1))?;
+            self.memory.push(memory);
+            return Ok(base);
         }
         let fits = |(_, (capacity, ..)): &(usize, &(usize, B::Memory, usize))| *capacity >= bytes;
         let free = &mut self.free;

@@ -13,6 +13,7 @@ mod compile;
 mod compiler;
 mod discovery;
 mod error;
+mod extra;
 mod graph;
 mod peers;
 mod platform;
@@ -31,22 +32,24 @@ pub(in crate::device) use platform::{Found, Platform};
 pub(in crate::device) use transfer::{Direction, Pitched, Transfer};
 
 use self::arguments::Arguments;
-use self::error::{INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use self::error::{ALREADY_REGISTERED, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use self::extra::Extra;
 use self::graph::Graph;
 use self::peers::Peers;
 use self::recycler::Recycler;
 use self::transfer::transfers;
 use self::watcher::{Watch, Watcher};
 use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
+use crate::device::visit::{self, Visit};
 use crate::error::DeviceError;
-use crate::kernel::{self, ArgumentValue, Code, KernelText, Program, RawHandles};
+use crate::kernel::{self, ArgumentValue, Code, Groups, KernelText, Program, RawHandles};
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::ffi::CString;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A device of an interface. Implements [`Backend`].
 pub(in crate::device) struct Addressed<A: Api> {
@@ -64,6 +67,9 @@ pub(in crate::device) struct Addressed<A: Api> {
 
 /// The maximum number of resident threads on a multiprocessor of either vendor.
 const THREADS_OF_A_PROCESSOR: u64 = 2048;
+
+/// The dynamic shared memory that every function may have without permission.
+const SHARED_BYTES: u32 = 48 << 10;
 
 thread_local! {
     /// The device that this thread was last bound to, as [`Device::number`]; 0 if it was bound to none.
@@ -117,9 +123,27 @@ pub(in crate::device) struct Module<A: Api> {
     raw: Handle,
 }
 
+pub(in crate::device) struct Function<A: Api> {
+    raw: Handle,
+    /// The most dynamic shared memory with which it may be launched, in bytes.
+    allowed_bytes: AtomicU32,
+    /// Must stay loaded.
+    _module: Arc<Module<A>>,
+}
+
 struct PageLock<A: Api> {
     device: Arc<Device<A>>,
     first: Handle,
+}
+
+/// Makes the context current that a user's thread had before.
+fn restore<A: Api>(context: usize) {
+    BOUND.set(0);
+    // SAFETY: the context was current when the runtime's calls began, on this thread. If the user has destroyed it
+    // since, the interface returns an error.
+    if let Err(ApiError { call, code }) = unsafe { A::restore(context) } {
+        log!(debug, "{call}: {}", A::describe(code));
+    }
 }
 
 impl<A: Api> Device<A> {
@@ -129,11 +153,13 @@ impl<A: Api> Device<A> {
     }
 
     fn try_call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        let _visit = Visit::begin();
         self.bind()?;
         call(&self.api)
     }
 
     fn bind(&self) -> Result<(), ApiError> {
+        visit::save(A::NAME, || A::current().ok(), restore::<A>);
         self.api.bind()?;
         BOUND.set(self.number);
         Ok(())
@@ -145,6 +171,7 @@ impl<A: Api> Device<A> {
     }
 
     fn try_call_stream<T>(&self, mut call: impl FnMut(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        let _visit = Visit::begin();
         if BOUND.get() != self.number {
             self.bind()?;
         }
@@ -193,7 +220,7 @@ impl<A: Api> Drop for Device<A> {
 
 impl<A: Api> Drop for Memory<A> {
     fn drop(&mut self) {
-        self.device.memory.give_back(self.base, self.bytes);
+        self.device.memory.give_back(self.base, self.bytes, |base| self.device.free(base));
     }
 }
 
@@ -205,7 +232,7 @@ impl<A: Api> Drop for UnifiedMemory<A> {
 
 impl<A: Api> Drop for HostMemory<A> {
     fn drop(&mut self) {
-        self.device.host_memory.give_back(self.base, self.bytes);
+        self.device.host_memory.give_back(self.base, self.bytes, |base| self.device.free_host(base));
     }
 }
 
@@ -254,7 +281,7 @@ impl<A: Api> Addressed<A> {
             api,
             number,
             name,
-            memory: Recycler::default(),
+            memory: Recycler::from_environment(),
             host_memory: Recycler::default(),
             events: Mutex::default(),
         };
@@ -274,6 +301,41 @@ impl<A: Api> Addressed<A> {
         })
     }
 
+    fn unsupported(&self, kernel: &KernelText, why: String) -> DeviceError {
+        DeviceError::Unsupported { kernel: kernel.name.to_owned(), device: self.device.name.clone(), why }
+    }
+
+    /// Lets a function be launched with this much dynamic shared memory.
+    fn allow_shared(&self, function: &Function<A>, kernel: &KernelText, bytes: u32) -> Result<(), DeviceError> {
+        if bytes <= function.allowed_bytes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let most = self.device.call(A::most_shared_bytes)?;
+        // SAFETY: the function's module is loaded.
+        let allowed = self.device.try_call(|api| unsafe { api.allow_shared(function.raw, bytes) });
+        match allowed {
+            Ok(()) if bytes <= most.cast_unsigned() => {
+                function.allowed_bytes.fetch_max(bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(refusal) if refusal.code != INVALID_VALUE => Err(self.device.error(refusal)),
+            _ => Err(self.unsupported(
+                kernel,
+                format!(
+                    "it requests {bytes} bytes of dynamic shared memory per group, and a group has at most {most}, \
+                     less those that the kernel declares; try less"
+                ),
+            )),
+        }
+    }
+
+    /// Returns whether a single range of page-locked memory contains these bytes. Copies of memory that is locked only
+    /// in part are refused.
+    fn is_locked(&self, first: usize, bytes: usize) -> bool {
+        let range = self.device.try_call(|api| api.locked_range(first));
+        range.is_ok_and(|(start, len)| start <= first && first + bytes <= start + len)
+    }
+
     /// Loads code that contains its own length, or null-terminated text.
     fn load(&self, image: &[u8]) -> Result<Arc<Module<A>>, ApiError> {
         let raw = self.device.try_call(|api| api.load_module(image))?;
@@ -281,19 +343,23 @@ impl<A: Api> Addressed<A> {
     }
 
     /// Returns the module for a program text, compiled now or loaded from the cache.
-    fn compiled(&self, name: &str, source: &str) -> Result<Arc<Module<A>>, DeviceError> {
-        let device = &self.device;
+    fn compiled(&self, name: &str, source: &str, extra: &Extra) -> Result<Arc<Module<A>>, DeviceError> {
+        let (device, key) = (&self.device, extra.key(source));
         let recipes = match &self.recipes {
             Ok(recipes) => recipes,
             Err(none) => {
-                let image = self.cache.get_any(&self.target, source).ok_or_else(|| none.clone())?;
+                let image = self.cache.get_any(&self.target, &key).ok_or_else(|| none.clone())?;
                 return self.load(&image).map_err(|refusal| device.error(refusal));
             }
         };
         let mut refused = String::new();
         for recipe in recipes {
-            let compile = || compile::compile::<A>(name, source, recipe, &device.name);
-            let image = self.cache.get_or_compile(recipe, source, compile)?;
+            let recipe = extra.add_to(recipe);
+            let compile = || compile::compile::<A>(name, source, &recipe, &device.name);
+            let image = match extra.has_own_headers {
+                true => compile()?,
+                false => self.cache.get_or_compile(&recipe, &key, compile)?,
+            };
             match self.load(&image) {
                 Err(refusal) if refusal.refuses_code() => {
                     let (layer, name, version) = (A::LAYER, A::NAME, A::version());
@@ -340,7 +406,7 @@ impl<A: Api> Addressed<A> {
                     Err(ApiError { code: INVALID_VALUE, .. }) if direction != Direction::Across => {
                         for piece in transfer.by_pages() {
                             // SAFETY: the piece is part of the transfer, so the same argument applies.
-                            unsafe { api.copy(stream.raw, &piece, owner)? };
+                            unsafe { copy_halves(api, stream.raw, &piece, owner)? };
                         }
                     }
                     result => result?,
@@ -348,6 +414,22 @@ impl<A: Api> Addressed<A> {
             }
             Ok(())
         })
+    }
+}
+
+/// Enqueues a contiguous copy. If the interface refuses it, copies the halves: other code may have page-locked a part
+/// of the host's memory.
+///
+/// # Safety
+/// The same requirements as for [`Api::copy`].
+unsafe fn copy_halves<A: Api>(api: &A, stream: Handle, piece: &Transfer, owner: usize) -> Result<(), ApiError> {
+    // SAFETY: the caller's promise.
+    match (unsafe { api.copy(stream, piece, owner) }, piece.halves()) {
+        (Err(ApiError { code: INVALID_VALUE, .. }), Some(halves)) => halves.iter().try_for_each(|half| {
+            // SAFETY: the half is part of the piece, so the caller's promise covers it.
+            unsafe { copy_halves(api, stream, half, owner) }
+        }),
+        (result, _) => result,
     }
 }
 
@@ -360,8 +442,7 @@ impl<A: Api> Backend for Addressed<A> {
     type Stream = Stream<A>;
     type Event = Arc<Event<A>>;
     type Module = Arc<Module<A>>;
-    /// A raw function, together with its module, which must stay loaded.
-    type Function = (Handle, Arc<Module<A>>);
+    type Function = Function<A>;
     type Graph = Graph<A>;
 
     const NODES_CHANGE: bool = true;
@@ -431,6 +512,10 @@ impl<A: Api> Backend for Addressed<A> {
         Ok((Memory { device: device.clone(), base, bytes }, base))
     }
 
+    fn reuses_memory(&self) -> bool {
+        !self.device.memory.is_exact
+    }
+
     fn reaches_unified(&self) -> bool {
         self.reaches_unified
     }
@@ -483,10 +568,13 @@ impl<A: Api> Backend for Addressed<A> {
 
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         // SAFETY: the caller keeps the memory valid until the returned lock is dropped.
-        match self.device.call(|api| unsafe { api.pin_memory(first, bytes) }) {
+        match self.device.try_call(|api| unsafe { api.pin_memory(first, bytes) }) {
             Ok(()) => Some(Box::new(PageLock { device: self.device.clone(), first: Handle(first.cast()) })),
-            Err(error) => {
-                log!(debug, "{bytes} bytes are not page-locked: {error}");
+            // Other code has locked the memory, or some of it. It also unlocks the memory, which makes copies slow
+            // from then on.
+            Err(ApiError { code: ALREADY_REGISTERED, .. }) if self.is_locked(first.addr(), bytes) => Some(Box::new(())),
+            Err(refusal) => {
+                log!(debug, "{bytes} bytes are not page-locked: {}", self.device.error(refusal));
                 None
             }
         }
@@ -508,12 +596,12 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
-        self.compiled(program.name(), &program.source())
+        self.compiled(program.name(), &program.source(), &Extra::default())
     }
 
     fn own_module(&self, module: &kernel::Module) -> Result<Arc<Module<A>>, DeviceError> {
         let loaded = match module.code(A::KIND) {
-            Some(Code::Text(text)) => return self.compiled(module.name(), text),
+            Some(Code::Text(text)) => return self.compiled(module.name(), text, &Extra::of::<A>(module, text)),
             Some(Code::Ptx(text)) => self.load(&[text.as_bytes(), b"\0"].concat()),
             // The image is copied to aligned memory, because drivers may read it in words.
             Some(Code::Image(image)) if !image.is_empty() => {
@@ -546,10 +634,10 @@ impl<A: Api> Backend for Addressed<A> {
         let name = CString::new(kernel.name).expect("a kernel's name is an identifier");
         // SAFETY: the module is loaded.
         let raw = self.device.call(|api| unsafe { api.function(module.raw, &name) })?;
-        Ok((raw, module.clone()))
+        Ok(Function { raw, allowed_bytes: AtomicU32::new(SHARED_BYTES), _module: module.clone() })
     }
 
-    fn check(&self, kernel: &KernelText, groups: [u32; 3]) -> Result<(), DeviceError> {
+    fn check(&self, function: &Function<A>, kernel: &KernelText, groups: Groups) -> Result<(), DeviceError> {
         let fits = |d: usize| {
             groups[d] <= A::MOST_GROUPS[d] && u64::from(groups[d]) * u64::from(kernel.group[d]) <= A::MOST_THREADS
         };
@@ -557,15 +645,20 @@ impl<A: Api> Backend for Addressed<A> {
             let threads = std::array::from_fn(|d| groups[d] as usize * kernel.group[d] as usize);
             return Err(DeviceError::Geometry { kernel: kernel.name.to_owned(), threads });
         }
-        Ok(())
+        if groups.has_attributes()
+            && let Some(why) = self.device.call(|api| api.lacks(&groups))?
+        {
+            return Err(self.unsupported(kernel, why.to_owned()));
+        }
+        self.allow_shared(function, kernel, groups.shared_bytes)
     }
 
     unsafe fn launch(
         &self,
         stream: &Stream<A>,
-        (function, _): &Self::Function,
+        function: &Function<A>,
         group: [u32; 3],
-        groups: [u32; 3],
+        groups: Groups,
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
         let mut arguments = Arguments::new(arguments);
@@ -574,7 +667,7 @@ impl<A: Api> Backend for Addressed<A> {
             // until the kernel has ended. The values are read before the call returns.
             unsafe {
                 let arguments = &mut arguments.pointers();
-                api.launch(stream.raw, KernelCall { function: *function, groups, group, arguments })
+                api.launch(stream.raw, KernelCall { function: function.raw, groups, group, arguments })
             }
         })
     }
