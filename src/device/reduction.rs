@@ -136,5 +136,5 @@ fn launch<P: Parameters, A: Arguments<P>>(
     }
     let mut values: Vec<ArgumentValue> = Vec::new();
     arguments.values(&mut values);
-    onto.launch(text, [groups as u32, 1, 1], &values)
+    onto.launch(text, [groups as u32, 1, 1].into(), &values)
 }

@@ -397,6 +397,19 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     }
 }
 
+#[cfg(feature = "dynamic")]
+impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
+    /// Begins a new replica for a body that finds the region at `site`, and returns the replica's site.
+    ///
+    /// # Safety
+    /// As for [`Access::view`], until the replica is combined.
+    pub(super) unsafe fn begin_for(&self, site: Option<Site>) -> Site {
+        self.target.0.set(site);
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.begin_site() }.0
+    }
+}
+
 /// Returns the site of a replica, together with `spans`.
 pub(super) fn site_of<'a, T, D: Spans>(replica: &mut [T], spans: &'a D) -> (Site, &'a D) {
     let strides = strides_of(&spans.block().extents());
@@ -445,7 +458,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
         }
         let (own, site) = (declared.block(), declared.site(self.target.0.take()));
         let mine = strides_of(&own.extents());
-        for_each_row::<S>(&own, |first, len| {
+        for_each_row(innermost(declared.cell(), &site.strides), &own, |first, len| {
             let at = |strides: &[usize; MAX_DIMS]| {
                 (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * strides[d]).sum::<usize>()
             };
@@ -532,7 +545,7 @@ pub(super) unsafe fn combine_at_home<T: Element, R: Reducer<T>>(
 }
 
 /// Returns the last dimension with more than one index if elements along it are adjacent, and the last dimension of all
-/// otherwise. `strides` are those of the host copy; private replicas have no gaps.
+/// otherwise. `strides` are those of the region; private replicas have no gaps.
 fn innermost(cell: &DataCell, strides: &[usize; MAX_DIMS]) -> usize {
     let last = cell.datum.shape().iter().rposition(|extent| *extent != 1).unwrap_or(0);
     if strides[last] == 1 { last } else { MAX_DIMS - 1 }

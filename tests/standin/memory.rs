@@ -527,7 +527,7 @@ fn users_binding_stays() {
                     check("submit");
                 }
             }
-            assert!(rt.pin_memory(&data[0]).unwrap());
+            assert!(data[0].pin_memory());
             check("pin_memory");
             rt.prefetch(&data[1], SPACE).unwrap();
             check("prefetch");
@@ -560,7 +560,7 @@ fn locked_by_others() {
         call!(named("cuMemHostRegister_v2", "hipHostRegister"), first, end - first, 0);
         let rt = runtime();
         let y = rt.data(array);
-        assert_eq!(rt.pin_memory(&y).unwrap(), is_locked);
+        assert_eq!(y.pin_memory(), is_locked);
         for salt in 0..3 {
             next(&rt, &y, salt);
             assert_eq!(rt.read(&y).unwrap()[LEN - 1], nexts(1, 0..salt + 1));

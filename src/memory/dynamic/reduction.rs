@@ -26,11 +26,11 @@ pub enum Op {
 ///
 /// One- to three-dimensional regions are combined as four-dimensional ones, whose last extents are 1.
 pub(crate) trait Combining: Replicated + Send + fmt::Debug {
-    /// Begins a new replica and returns its site.
+    /// Begins a new replica for a body that finds the region at `site`, and returns the replica's site.
     ///
     /// # Safety
-    /// As for [`Replicated::private`], until the replica is combined.
-    unsafe fn begin(&self) -> Site;
+    /// As for `Access::view`, until the replica is combined.
+    unsafe fn begin(&self, site: Option<Site>) -> Site;
 
     fn again(&self, right: Internal) -> Box<dyn Combining>;
 }
@@ -39,9 +39,9 @@ impl<T: Element, R: Reducer<T>> Combining for Reduce<T, Ix4, R>
 where
     Self: fmt::Debug,
 {
-    unsafe fn begin(&self) -> Site {
+    unsafe fn begin(&self, site: Option<Site>) -> Site {
         // SAFETY: the caller upholds the same contract.
-        unsafe { self.begin_site() }.0
+        unsafe { self.begin_for(site) }
     }
 
     fn again(&self, right: Internal) -> Box<dyn Combining> {

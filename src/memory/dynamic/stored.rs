@@ -5,6 +5,7 @@ use crate::depend::{Mode, Site};
 use crate::kernel::DeviceSite;
 use crate::memory::access::{Access, Declared, Record, Replicated};
 use crate::memory::buffer::DataCell;
+use crate::memory::combine::OnDevices;
 use crate::region::Block;
 use crate::sealed::{Internal, Sealed};
 use ndarray::Ix4;
@@ -51,7 +52,7 @@ impl Access for Stored {
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> AnyView<'a> {
         let site = match &self.combining {
             // SAFETY: the body runs once, so this is the only view of the replica.
-            Some(combining) => Some(unsafe { combining.begin() }),
+            Some(combining) => Some(unsafe { combining.begin(site) }),
             None => self.has_view().then(|| self.declared.site(site)),
         };
         // SAFETY: the engine runs the body once its dependences are satisfied, so no conflicting task runs at the same
@@ -74,8 +75,19 @@ impl Access for Stored {
 }
 
 impl Replicated for Stored {
+    fn combination(&self) -> Option<OnDevices> {
+        self.combining.as_ref().and_then(|combining| combining.combination())
+    }
+
+    unsafe fn keep(&self) {
+        if let Some(combining) = &self.combining {
+            // SAFETY: the caller upholds the same contract, here and below.
+            unsafe { combining.keep() }
+        }
+    }
+
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
-        // SAFETY: the caller upholds the same contract, here and below.
+        // SAFETY: the caller upholds the same contract.
         self.combining.as_ref().and_then(|combining| unsafe { combining.private() })
     }
 
