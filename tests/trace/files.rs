@@ -93,5 +93,5 @@ fn damaged_files_are_read_up_to_the_damage() {
     let mut newer = bytes;
     newer[8] += 1;
     let problem = Trace::from_bytes(&newer).unwrap_err();
-    assert!(problem.starts_with("byte 8: ") && problem.contains("version 2"), "{problem}");
+    assert!(problem.starts_with("byte 8: ") && problem.contains("version 3"), "{problem}");
 }

@@ -170,7 +170,17 @@ fn short_memory_is_found() {
         state(&mut trace, StateKind::Sleep, Some(1), ready, ready + 900);
         trace.memory.push(Memory { at: ready, space: 1, bytes: 3 << 30 });
     }
-    trace.copies.push(Copy { start: 5, end: 30, waited: 0, from: 1, to: 0, bytes: 2048, data: 1, evicts: true });
+    trace.copies.push(Copy {
+        start: 5,
+        end: 30,
+        waited: 0,
+        from: 1,
+        to: 0,
+        bytes: 2048,
+        data: 1,
+        task: None,
+        evicts: true,
+    });
     trace.notes.push(Note { at: 100, task: 2, kind: NoteKind::Refused });
     state(&mut trace, StateKind::Sleep, Some(0), 0, 10_000);
     let words = ["waits for memory of GPU 0, where at most 3 GiB were in use, with 2 KiB evicted and 1 refusals"];

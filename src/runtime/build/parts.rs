@@ -101,7 +101,7 @@ impl Builder {
         let graph = self.record_graph.then(Default::default);
         #[cfg(not(feature = "graph"))]
         let graph = None;
-        let recorder = (tracer.is_some() || self.record_graph).then(|| Recorder { graph, tracer: tracer.clone() });
+        let recorder = (tracer.is_some() || self.record_graph).then(|| Recorder::new(graph, tracer.clone()));
         let engine = Engine::new(id, machine.num_units(), placement, recorder);
         self.on_failure.take().into_iter().for_each(|tell| engine.failures().set_callback(tell));
         let conflicts = self.detect_conflicts.then(Default::default);
