@@ -115,6 +115,7 @@ impl Builder {
         machine: &Machine,
         placement: Option<&Placement>,
     ) -> Result<Option<Arc<Tracer>>, BuildError> {
+        let accesses = environment::trace_accesses()?;
         let (order, argument) = match self.trace.take() {
             Some(order) => (order, "trace"),
             None => match environment::trace() {
@@ -141,8 +142,7 @@ impl Builder {
             unit.devices.iter().for_each(|device| _ = writeln!(facts, "space\t{} {}", unit.kind, device.0));
         }
         let path = order.path.clone();
-        let accesses = self.trace_accesses || environment::trace_accesses();
-        let order = trace::Order { accesses, ..order };
+        let order = trace::Order { accesses: self.trace_accesses.unwrap_or(accesses), ..order };
         match Tracer::start(order, &facts, machine.is_simulated()) {
             Ok(tracer) => Ok(Some(tracer)),
             Err(problem) => {

@@ -107,10 +107,10 @@ impl Builder {
         self
     }
 
-    /// Also records the regions and modes of task accesses in the trace, at 8 bytes per access. `thalweg sim` needs
-    /// these records. The environment variable `THALWEG_TRACE_ACCESSES=1` does the same.
+    /// Sets whether the trace also records the regions and modes of task accesses, at 8 bytes per access. `thalweg sim`
+    /// needs these records. Without a call, the environment variable `THALWEG_TRACE_ACCESSES` decides: 1 means yes.
     pub fn trace_accesses(mut self, yes: bool) -> Self {
-        self.trace_accesses = yes;
+        self.trace_accesses = Some(yes);
         self
     }
 
