@@ -169,6 +169,20 @@ fn on_both(test: impl Fn(&Settings)) {
     test(&HIP);
 }
 
+/// Checks that the issue of each task is a range of the vendor's profiler.
+#[test]
+fn tasks_have_ranges_of_profilers() {
+    let Some(built) = drivers::built() else { return };
+    let profiler = CUDA.clone().with("NVTX_INJECTION64_PATH", built.library().display());
+    let missing = CUDA.clone().with("NVTX_INJECTION64_PATH", "/no/such/profiler.so");
+    for (settings, interface) in [(&CUDA, "NVTX 2"), (&profiler, "NVTX 3"), (&missing, "NVTX 2"), (&HIP, "rocTX")] {
+        let report = report(settings, "chain").expect("the stand-in is available");
+        let ranges: Vec<_> = report.starting("range of ").collect();
+        assert_eq!(ranges, [(format!("range of {interface} next").as_str(), programs::CHAIN as i64)]);
+        assert_eq!(report.of("ended ranges"), programs::CHAIN as i64);
+    }
+}
+
 /// Checks that replays are launched as graphs, except for the first one, for which a graph would not pay off.
 #[test]
 fn replays_are_launched_as_graphs() {

@@ -32,6 +32,8 @@ mod interfaces;
 mod measure;
 #[cfg(feature = "opencl")]
 mod opencl;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+mod ranges;
 mod reduction;
 mod survey;
 #[cfg(any(feature = "cuda", feature = "hip"))]
@@ -54,6 +56,8 @@ pub(crate) use guarded::Overrun;
 pub use interfaces::interfaces;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 pub use measure::{Measurement, measurement};
+#[cfg(any(feature = "cuda", feature = "hip"))]
+pub(crate) use ranges::Range;
 pub(crate) use reduction::Contribution;
 pub use survey::{DeviceFacts, Interface};
 pub(crate) use visit::{Visit, on_own_thread};

@@ -24,9 +24,10 @@ const fn settings(units: &'static str, folder: &'static str, libraries: &'static
     Settings { units, folder, libraries, variables: BTreeMap::new() }
 }
 
-pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so.13", "libnvrtc.so"]);
+pub static CUDA: Settings =
+    settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so.13", "libnvrtc.so", "libnvToolsExt.so.1"]);
 /// The first library name is that of a release that does not exist yet.
-pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so"]);
+pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so", "libroctx64.so"]);
 /// OpenCL on cores that looks like a GPU. This needs a CPU implementation and the headers of OpenCL's layers.
 pub static OPENCL: Settings = settings("OPENCL", "OpenCL", &[]);
 
@@ -47,6 +48,11 @@ pub struct Built {
 impl Built {
     pub fn of(&self, program: &str) -> PathBuf {
         self.programs.get(program).unwrap_or_else(|| panic!("{program} was not built")).clone()
+    }
+
+    /// Returns the path of the library that stands in for all interfaces.
+    pub fn library(&self) -> PathBuf {
+        self.folder.join("libstandin.so")
     }
 
     /// Returns the path of an example. The first call builds all examples.
@@ -75,7 +81,7 @@ fn build() -> Option<Built> {
     // The library is first written to a file named after this process's ID, because another process may be building it
     // at the same time.
     let (library, mine) = (folder.join("libstandin.so"), folder.join(format!("{}.so", std::process::id())));
-    let files = ["core.cpp", "kernels.cpp", "cuda.cpp", "hip.cpp"].map(|name| sources.join(name));
+    let files = ["core.cpp", "kernels.cpp", "cuda.cpp", "hip.cpp", "ranges.cpp"].map(|name| sources.join(name));
     let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
     let headers = ["core.hpp", "host.h"].map(|name| sources.join(name));
     if changed(&library) < files.iter().chain(&headers).map(|file| changed(file)).max().flatten() {

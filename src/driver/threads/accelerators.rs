@@ -186,6 +186,8 @@ pub(super) fn call_body(
     onto: &mut dyn Enqueue,
     sites: &[DeviceSite],
 ) -> Result<(), FailureReason> {
+    #[cfg(any(feature = "cuda", feature = "hip"))]
+    let _range = crate::device::Range::begin(onto.interface(), &task.shared().name);
     let (birth, body) = (Birth::here(), AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(onto), sites)));
     let called = running::as_part_of(runtime, task, || catch_unwind(body));
     if !birth.is_here() {

@@ -208,7 +208,7 @@ impl Placement {
         if let Some(tracer) = &self.tracer {
             let why = if ended.write_back.is_some() { Why::Evicted } else { Why::Needed };
             let time = time.map_or((0, 0), |time| (time.elapsed_ns, time.waited_ns));
-            tracer.copied(ended.data, ended.between, ended.bytes, time, why);
+            tracer.copied(ended.data, ended.between, ended.bytes, time, (ended.waiters.first().copied(), why));
         }
         if let Some(CopyTime { elapsed_ns, waited_ns }) = time {
             let UnderWay { between: (from, to), bytes, .. } = ended;

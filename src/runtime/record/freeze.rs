@@ -82,7 +82,7 @@ fn freeze(steps: &[Box<dyn Step>], door: &Door) -> Frozen {
         return Frozen::None(Obstacle::Nothing);
     }
     let first = shared.progress.skip(tasks.len() as u64);
-    let mut freezer = Freezer::new(fringe);
+    let mut freezer = Freezer::new(fringe, shared.engine.recorder_of_recording(first));
     for (number, task) in (0..).zip(tasks) {
         task.freeze(TaskId(first.0 + number), &mut freezer);
     }
