@@ -56,6 +56,8 @@ pub use interfaces::interfaces;
 pub use measure::{Measurement, measurement};
 pub(crate) use reduction::Contribution;
 pub use survey::{DeviceFacts, Interface};
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+use visit::LastVisit;
 pub(crate) use visit::{Visit, on_own_thread};
 
 use std::fmt;
