@@ -60,6 +60,8 @@ pub use measure::{Measurement, measurement};
 pub(crate) use ranges::Range;
 pub(crate) use reduction::Contribution;
 pub use survey::{DeviceFacts, Interface};
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+use visit::LastVisit;
 pub(crate) use visit::{Visit, on_own_thread};
 
 use std::fmt;

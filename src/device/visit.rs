@@ -49,6 +49,27 @@ impl Drop for Visit {
     }
 }
 
+/// A visit that begins in a value's destructor, and ends when the value's other fields have been dropped.
+#[derive(Default)]
+pub(super) struct LastVisit {
+    has_begun: bool,
+}
+
+impl LastVisit {
+    pub(super) fn begin(&mut self) {
+        self.has_begun = true;
+        std::mem::forget(Visit::begin());
+    }
+}
+
+impl Drop for LastVisit {
+    fn drop(&mut self) {
+        if self.has_begun {
+            drop(Visit(PhantomData)); // the one that `begin` has forgotten, on the same thread
+        }
+    }
+}
+
 /// Saves the user's binding, which `current` returns, before the first change of it in a visit.
 pub(super) fn save(interface: &'static str, current: impl FnOnce() -> Option<usize>, restore: fn(usize)) {
     if IS_OWN.try_with(Cell::get).unwrap_or(true) || DEPTH.try_with(Cell::get).unwrap_or(0) == 0 {

@@ -10,3 +10,13 @@ impl Visit {
         Self
     }
 }
+
+/// Nothing.
+#[cfg(feature = "opencl")]
+#[derive(Default)]
+pub(super) struct LastVisit;
+
+#[cfg(feature = "opencl")]
+impl LastVisit {
+    pub(super) fn begin(&mut self) {}
+}

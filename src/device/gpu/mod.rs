@@ -55,7 +55,7 @@ use self::session::Session;
 use self::staging::Staged;
 use self::streams::{Flight, Stream};
 use super::{
-    Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, TaskSession, Visit, Waker,
+    Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, LastVisit, Mark, TaskSession, Waker,
 };
 use crate::coherence::CopyId;
 use crate::error::DeviceError;
@@ -96,6 +96,8 @@ pub(super) struct Gpu<B: Backend> {
     tasks: Mutex<FxHashMap<TaskId, (usize, u64)>>,
     /// The moving average of recent task durations, in nanoseconds.
     mean_ns: AtomicU64,
+    /// The last field, so that all others are dropped within one visit.
+    visit: LastVisit,
 }
 
 impl<B: Backend> Gpu<B> {
@@ -111,6 +113,7 @@ impl<B: Backend> Gpu<B> {
             kernels: Kernels::default(),
             tasks: Mutex::default(),
             mean_ns: AtomicU64::new(LONG_NS),
+            visit: LastVisit::default(),
             backend: Arc::new(backend),
         })
     }
@@ -465,7 +468,7 @@ impl<B: Backend> Accelerator for Gpu<B> {
 
 impl<B: Backend> Drop for Gpu<B> {
     fn drop(&mut self) {
-        let _visit = Visit::begin();
+        self.visit.begin();
         let (device, what) = (self.backend.name().to_owned(), "the runtime ended".to_owned());
         self.fail_all(&DeviceError::Lost { device, what }, &mut Vec::new());
         for Stream { stream, state } in &self.streams {
