@@ -152,7 +152,7 @@ pub mod dynamic {
 /// Exchange of arrays with other libraries through DLPack: [`Runtime::from_dlpack`] imports an array of another
 /// library, and [`Tensor::of`](dlpack::Tensor::of) makes one for another library.
 pub mod dlpack {
-    pub use crate::memory::adopted::AdoptError;
+    pub use crate::memory::adopted::ImportError;
     pub use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
 }
 

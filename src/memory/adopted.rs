@@ -156,12 +156,12 @@ impl fmt::Debug for DeviceArray {
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("cannot adopt a tensor of shape {:?}: {problem}", tensor.shape())]
-pub struct AdoptError {
+pub struct ImportError {
     tensor: Tensor,
     problem: String,
 }
 
-impl AdoptError {
+impl ImportError {
     pub(crate) fn new(tensor: Tensor, problem: String) -> Self {
         Self { tensor, problem }
     }

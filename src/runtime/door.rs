@@ -11,7 +11,7 @@ use crate::depend::running;
 use crate::driver::shared::Shared;
 use crate::driver::threads::Threads;
 use crate::ids::{DataId, DeviceId};
-use crate::memory::adopted::{AdoptError, Claim, DeviceArray, ForeignArray};
+use crate::memory::adopted::{Claim, DeviceArray, ForeignArray, ImportError};
 use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, Layout, Tensor};
 use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified, shared_pages};
 use crate::sync::{InChild, tell_in_child};
@@ -182,7 +182,7 @@ impl Door {
         Data::new(cell, self.owner())
     }
 
-    pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
+    pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, ImportError> {
         Ok(Data::new(self.adopt_as::<T>(tensor, T::DATA_TYPE, S::NDIM)?, self.owner()))
     }
 
@@ -192,7 +192,7 @@ impl Door {
         tensor: Tensor,
         data_type: DlDataType,
         dimensions: Option<usize>,
-    ) -> Result<DataCell, AdoptError> {
+    ) -> Result<DataCell, ImportError> {
         let id = self.next_data();
         let to_adopt = || {
             self.shared().in_own_process().map_err(|forked| forked.to_string())?;
@@ -203,7 +203,7 @@ impl Door {
         };
         let (layout, on, claim) = match to_adopt() {
             Ok(found) => found,
-            Err(problem) => return Err(AdoptError::new(tensor, problem)),
+            Err(problem) => return Err(ImportError::new(tensor, problem)),
         };
         let Some((threads, device)) = on else {
             let home = ForeignArray::new::<T>(tensor, &layout, claim);

@@ -3,7 +3,7 @@
 use super::door::Door;
 use super::runtime::Runtime;
 use crate::error::{RunError, SubmitError};
-use crate::memory::adopted::AdoptError;
+use crate::memory::adopted::ImportError;
 use crate::memory::dlpack::Tensor;
 use crate::memory::dynamic::{Allocating, Dtype};
 use crate::memory::{DataCell, Element, HostBuffer};
@@ -28,7 +28,7 @@ impl Allocating for Zeros {
 struct Adopted<'d>(&'d Door, Tensor);
 
 impl Allocating for Adopted<'_> {
-    type Made = Result<DataCell, AdoptError>;
+    type Made = Result<DataCell, ImportError>;
 
     fn of<T: Element>(self) -> Self::Made {
         let Self(door, tensor) = self;
@@ -73,10 +73,10 @@ impl AnyData {
     /// # Errors
     /// As for [`Runtime::from_dlpack`]; also fails if [`Dtype`] does not list the type of the elements. The error
     /// contains the tensor.
-    pub fn from_dlpack(rt: &Runtime, tensor: Tensor) -> Result<Self, AdoptError> {
+    pub fn from_dlpack(rt: &Runtime, tensor: Tensor) -> Result<Self, ImportError> {
         let (data_type, ndim) = (tensor.data_type(), tensor.shape().len());
         let Some(dtype) = Dtype::from_data_type(data_type) else {
-            return Err(AdoptError::new(tensor, format!("its elements are {data_type}; try converting them first")));
+            return Err(ImportError::new(tensor, format!("its elements are {data_type}; try converting them first")));
         };
         let cell = dtype.allocated_as(Adopted(&rt.door, tensor))?;
         Ok(Self::new(cell, rt.door.owner(), dtype, ndim))

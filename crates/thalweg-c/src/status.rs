@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use thalweg::dlpack::AdoptError;
+use thalweg::dlpack::ImportError;
 use thalweg::error::{BuildError, RunError, SubmitError};
 
 /// The result of a call.
@@ -50,8 +50,8 @@ impl From<BuildError> for Problem {
     }
 }
 
-impl From<AdoptError> for Problem {
-    fn from(error: AdoptError) -> Self {
+impl From<ImportError> for Problem {
+    fn from(error: ImportError) -> Self {
         Self::Refused(error.to_string())
     }
 }

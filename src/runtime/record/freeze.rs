@@ -1,8 +1,9 @@
 //! Conversion of a recording into a graph that is kept, which is possible if every task may run on any thread in host
 //! memory.
 
+use super::Recording;
+use super::explanation::Obstacle;
 use super::step::Step;
-use super::{Obstacle, Recording};
 use crate::depend::{Datum, Freezer, Fringe, Keeps, Replays, Settle, running};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
