@@ -32,7 +32,8 @@ struct Options {
     /// Problem class
     #[arg(long, visible_alias = "size", value_enum, default_value = "S")]
     class: Class,
-    /// Blocks of rows; each is one task per phase [default: one per core of this machine]
+    /// Blocks of rows; each is one task per phase [default: one per core of this machine, or one per device if all
+    /// units are devices]
     #[arg(long, value_name = "N", value_parser = integer(1..=65_536))]
     blocks: Option<usize>,
     /// Storage of the matrix [default: symmetric in classes B and C unless there are many blocks, else the faster
@@ -65,8 +66,10 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
         matrix.nonzeros(),
         start.elapsed()
     );
-    let blocks =
-        options.blocks.unwrap_or_else(|| BLOCKS_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from));
+    let blocks = options.blocks.unwrap_or_else(|| match rt.machine().num_cpu_units() {
+        0 => rt.machine().num_devices(),
+        _ => BLOCKS_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from),
+    });
     let solver = Solver::new(rt, &problem, matrix, blocks, options.storage)?;
     let storage = solver.storage().to_possible_value().expect("no value is hidden");
     println!("{} blocks, {} steps, matrix stored as {}", solver.blocks(), problem.iterations, storage.get_name());

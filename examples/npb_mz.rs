@@ -63,8 +63,8 @@ fn main() -> ExitCode {
         Fuse::Planes if options.machine.is_simulated() => {
             Some("cannot simulate --fuse planes: the bodies that submit the children do not run; try --fuse step")
         }
-        Fuse::Whole if options.periods => {
-            Some("cannot time the periods of --fuse whole: the exchange is part of each step; try --fuse step")
+        Fuse::Whole | Fuse::Batch if options.periods => {
+            Some("cannot time the periods of whole steps: the exchange is part of each; try --fuse step")
         }
         _ => None,
     };

@@ -36,7 +36,7 @@
 //! | `07_failure` | poison, and how to recover from it | [`Runtime::wait`], [`Runtime::clear`] |
 //! | `08_simulate` | a simulated machine | `Builder::simulate` |
 //! | `09_own_scheduler` | a custom policy | [`sched::Policy`], [`Builder::policy`] |
-//! | `10_own_opencl` | your own kernels, launched by direct calls of OpenCL | [`TaskBuilder::opencl`], [`kernel::RawTask`] |
+//! | `10_own_opencl` | your own kernels, launched by the runtime or by direct calls of OpenCL | [`kernel::Module`], [`TaskBuilder::opencl`], [`kernel::RawTask`] |
 //! | `11_cublas` | a library on the task's stream | [`TaskBuilder::cuda`], [`kernel::RawTask::keep`] |
 //! | `13_several_devices` | a part for each device, and a task across all of them | [`LoopBuilder::spread`], [`TaskBuilder::across_devices`], [`TaskBuilder::on_device`] |
 //!
@@ -75,6 +75,9 @@
 
 /// The version of `bytemuck` whose `Pod` elements must implement. Derive or implement it with this version.
 pub use bytemuck;
+/// The version of `cudarc` whose types [`kernel::RawTask::cudarc`] returns.
+#[cfg(feature = "cuda")]
+pub use cudarc;
 /// The version of `ndarray` whose arrays a program registers, and whose views its bodies get. Arrays of other versions
 /// are different types and cannot be used.
 pub use ndarray;
@@ -126,6 +129,8 @@ pub use sim::{MachineFileError, SimulatedMachine};
 
 /// The devices of this machine, as `thalweg doctor` shows them, and kernels compiled for devices of any machine.
 pub mod devices {
+    #[cfg(feature = "cuda")]
+    pub use crate::device::Cudarc;
     #[cfg(any(feature = "cuda", feature = "hip"))]
     pub use crate::device::compile_for;
     pub use crate::device::{DeviceFacts, Interface, interfaces};
@@ -133,10 +138,21 @@ pub mod devices {
     pub use crate::device::{Measurement, measurement};
 }
 
+/// Data objects and accesses whose types are known only at run time, for language bindings and interpreters.
+///
+/// A task's accesses are a `Vec` of [`AnyAccess`](dynamic::AnyAccess), and its body gets a `Vec` of
+/// [`AnyView`](dynamic::AnyView). In every other respect, including checks, errors, poison and dependences, the task is
+/// like any other. See [`AnyData`](dynamic::AnyData) for an example.
+#[cfg(feature = "dynamic")]
+pub mod dynamic {
+    pub use crate::memory::dynamic::{AnyDeviceView, AnyView, Dtype, Op};
+    pub use crate::task::dynamic::{AnyAccess, AnyData, AnyRegion};
+}
+
 /// Exchange of arrays with other libraries through DLPack: [`Runtime::from_dlpack`] imports an array of another
 /// library, and [`Tensor::of`](dlpack::Tensor::of) makes one for another library.
 pub mod dlpack {
-    pub use crate::memory::adopted::AdoptError;
+    pub use crate::memory::adopted::ImportError;
     pub use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
 }
 

@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use thalweg::devices::compile_for;
-use thalweg::kernel::Program;
+use thalweg::kernel::{Module, Program};
 use thalweg::prelude::DeviceError;
 
 /// A compiler and the architectures to compile for.
@@ -319,6 +319,109 @@ fn unknown_future_architecture_gets_ptx() {
     let Some(code) = compile(&program, "sm_999") else { return };
     let text = std::ffi::CStr::from_bytes_with_nul(&code).unwrap().to_str().unwrap();
     assert!(text.contains(".visible .entry zero(") && text.contains(".target sm_"), "{text}");
+}
+
+/// Returns a folder of the loader's path that contains NVRTC.
+fn folder_of_nvrtc() -> Option<PathBuf> {
+    let paths = std::env::var_os("LD_LIBRARY_PATH")?;
+    let has_nvrtc = |folder: &PathBuf| {
+        let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
+        files.any(|file| file.file_name().to_string_lossy().starts_with("libnvrtc.so"))
+    };
+    std::env::split_paths(&paths).find(has_nvrtc)
+}
+
+/// Runs a test in another process, without the loader's path, and with one variable that names a folder of `root`.
+fn run_without_loader_path(test: &str, root: &Path, variable: &str, folder: &str) -> (bool, String) {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture"]);
+    for name in ["LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "VIRTUAL_ENV", "PYTHONPATH"] {
+        command.env_remove(name);
+    }
+    let output = command.env("HOME", root).env(variable, root.join(folder)).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    (output.status.success(), text)
+}
+
+#[test]
+#[ignore = "run by another test, in an environment of its own"]
+fn compiles_here() {
+    compile_for(&program("nothing.cl", ""), "sm_90").unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// NVRTC in a Python package does not know its own folder, so it cannot find its builtins there.
+#[test]
+fn nvrtc_is_found_outside_the_loaders_path() {
+    let Some(nvrtc) = folder_of_nvrtc() else {
+        let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|name| name == "nvrtc"), "NVRTC is required on LD_LIBRARY_PATH");
+        return println!("skipped: there is no NVRTC on LD_LIBRARY_PATH");
+    };
+    for (variable, folder, library) in [
+        ("VIRTUAL_ENV", "venv", "lib/python3.11/site-packages/nvidia/cu13/lib"),
+        ("CONDA_PREFIX", "conda", "lib"),
+        ("CUDA_HOME", "toolkit", "lib64"),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let link = root.path().join(folder).join(library);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&nvrtc, link).unwrap();
+        let (compiles, said) = run_without_loader_path("compiles_here", root.path(), variable, folder);
+        assert!(compiles, "{variable}: {said}");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let (compiles, said) = run_without_loader_path("compiles_here", root.path(), "CUDA_HOME", "nowhere");
+    let is_installed = compiles; // in a place that this test cannot hide, such as /usr/local/cuda
+    let names_places =
+        ["CUDA_HOME (", "CONDA_PREFIX (unset)", "/usr/local/cuda*"].iter().all(|place| said.contains(place));
+    assert!(is_installed || names_places, "{said}");
+}
+
+const HALVES: &str = r#"
+    #include "cuda_fp16.h"
+    #include "mine.h"
+    extern "C" __global__ void __launch_bounds__(32) answer(int *y) { y[threadIdx.x] = FP16 + MINE; }"#;
+
+#[test]
+#[ignore = "run by another test, in an environment of its own"]
+fn includes_headers_here() {
+    let own = PathBuf::from(std::env::var_os("CUDA_HOME").unwrap()).join("own");
+    let option: &'static str = format!("--include-path={}", own.display()).leak();
+    let options: &'static [&'static str] = vec![option, "--std=c++20"].leak();
+    let module = Module::new("halves.cu").cuda(HALVES).cuda_options(options);
+    let code = compile_for(&module, "sm_999").unwrap_or_else(|error| panic!("{error}"));
+    let text = std::ffi::CStr::from_bytes_with_nul(&code).unwrap().to_str().unwrap();
+    assert!(text.contains(".entry answer(") && text.contains("42"), "{text}");
+    let error = compile_for(&Module::new("halves.cu").cuda(HALVES), "sm_999").unwrap_err().to_string();
+    assert!(error.contains("mine.h") && !error.contains("cuda_fp16"), "only its folder is not an option: {error}");
+    let error = compile_for(&Module::new("none").hip(HALVES), "sm_90").unwrap_err();
+    assert!(matches!(error, DeviceError::NoCompiler { .. }), "{error}");
+}
+
+/// The headers of the installation are found without an option, and a user's own by an option.
+#[test]
+fn module_texts_include_headers() {
+    let Some(nvrtc) = folder_of_nvrtc() else { return };
+    let root = tempfile::tempdir().unwrap();
+    let of = |path: &str| root.path().join("toolkit").join(path);
+    for (header, text) in [("include/cuda_fp16.h", "#define FP16 40"), ("own/mine.h", "#define MINE 2")] {
+        fs::create_dir_all(of(header).parent().unwrap()).unwrap();
+        fs::write(of(header), text).unwrap();
+    }
+    std::os::unix::fs::symlink(&nvrtc, of("lib64")).unwrap();
+    let (passed, said) = run_without_loader_path("includes_headers_here", root.path(), "CUDA_HOME", "toolkit");
+    assert!(passed, "{said}");
+}
+
+/// Profilers and compute-sanitizer name the text and the line of an instruction.
+#[test]
+fn code_has_source_names_and_lines() {
+    const TEXT: &str = "KERNEL(1, 1, 1) zero(OUT(double, y, 1))\n{\n    REGION(y);\n    y[0] = 0.0;\n}";
+    let Some(code) = compile(&program("zero.cl", TEXT), "sm_999") else { return };
+    let text = std::ffi::CStr::from_bytes_with_nul(&code).unwrap().to_str().unwrap();
+    let file = text.lines().find(|line| line.contains(".file") && line.contains("zero.cl")).expect("its name is there");
+    let number = file.split_whitespace().nth(1).unwrap();
+    assert!(text.contains(&format!(".loc\t{number} 4 ")) || text.contains(&format!(".loc {number} 4 ")), "{text}");
 }
 
 #[test]

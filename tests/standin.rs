@@ -29,7 +29,7 @@ mod shapes;
 #[path = "standin/unified.rs"]
 mod unified;
 
-use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, OPENCL, Report, Settings, run};
+use drivers::{CUDA, HIP, OPENCL, Report, Settings, run};
 
 /// Runs an example program, which must report that its results are verified.
 fn example(settings: &Settings, name: &str, arguments: &str) {
@@ -76,13 +76,36 @@ fn examples_on_hip() {
     examples(&HIP);
 }
 
+/// Checks that each stage of a step is one launch for all zones, where single zones take a launch each.
+#[test]
+#[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
+fn examples_in_batches_launch_each_stage_once() {
+    let Some(built) = drivers::built() else { return };
+    // Steps of class S; launches of a zone's step with the exchange; number of zones.
+    for (benchmark, steps, stages, zones) in [("bt", 60, 7, 4), ("sp", 100, 8, 4), ("lu", 50, 6, 16)] {
+        let launches = |fuse: &str| {
+            let arguments = [benchmark, "--class", "S", "--units", "1:CUDA:1", "--fuse", fuse, "--no-progress"];
+            let (output, report) = run(&CUDA, &built.example("npb_mz"), &arguments);
+            assert_eq!(output.lines().last(), Some("VERIFIED"), "{output}");
+            report.is_clean();
+            report.launches()
+        };
+        // With the step before the first; faces are sent twice at the start, and received once at the end.
+        let expected = stages * (steps + 1) + 3;
+        assert_eq!(launches("batch"), expected, "{benchmark}");
+        if benchmark == "sp" {
+            assert_eq!(launches("whole"), zones * expected, "{benchmark}");
+        }
+    }
+}
+
 /// Runs the whole conformance suite, which every kind of device has to pass, on two devices.
 fn conformance(settings: &Settings) {
     let Some(built) = drivers::built() else { return };
     let settings = settings.clone().with("STANDIN_DEVICES", 2).with("THALWEG_REQUIRE", settings.units.to_lowercase());
     let tests = format!("{}::", settings.units.to_lowercase());
     let (output, report) = run(&settings, &built.of("conformance"), &[&tests]);
-    assert!(output.contains("test result: ok. 19 passed; 0 failed; 0 ignored"), "{output}");
+    assert!(output.contains("test result: ok. 23 passed; 0 failed; 0 ignored"), "{output}");
     report.is_clean();
 }
 
@@ -107,7 +130,7 @@ fn opencl_copies_through_page_locked_memory() {
     let settings = settings.with("THALWEG_REQUIRE", "opencl").with("POCL_DEVICES", "pthread pthread");
     let built = drivers::built().expect("the layer was built, so everything was");
     let (output, report) = run(&settings, &built.of("conformance"), &["opencl::"]);
-    assert!(output.contains("test result: ok. 18 passed; 0 failed; 0 ignored"), "{output}");
+    assert!(output.contains("test result: ok. 22 passed; 0 failed; 0 ignored"), "{output}");
     report.is_clean();
     assert_eq!(report.of("pageable copies"), 0, "{report:?}");
     assert!(report.of("locked copies in") > 1000 && report.of("locked copies out") > 1000, "{report:?}");
@@ -148,6 +171,20 @@ fn report(settings: &Settings, program: &str) -> Option<Report> {
 fn on_both(test: impl Fn(&Settings)) {
     test(&CUDA);
     test(&HIP);
+}
+
+/// Checks that the issue of each task is a range of the vendor's profiler.
+#[test]
+fn tasks_have_ranges_of_profilers() {
+    let Some(built) = drivers::built() else { return };
+    let profiler = CUDA.clone().with("NVTX_INJECTION64_PATH", built.library().display());
+    let missing = CUDA.clone().with("NVTX_INJECTION64_PATH", "/no/such/profiler.so");
+    for (settings, interface) in [(&CUDA, "NVTX 2"), (&profiler, "NVTX 3"), (&missing, "NVTX 2"), (&HIP, "rocTX")] {
+        let report = report(settings, "chain").expect("the stand-in is available");
+        let ranges: Vec<_> = report.starting("range of ").collect();
+        assert_eq!(ranges, [(format!("range of {interface} next").as_str(), programs::CHAIN as i64)]);
+        assert_eq!(report.of("ended ranges"), programs::CHAIN as i64);
+    }
 }
 
 /// Checks that replays are launched as graphs, except for the first one, for which a graph would not pay off.
@@ -300,11 +337,12 @@ fn opencl_replays_on_cores_match_sequential_execution() {
 }
 
 #[test]
-fn reductions_use_no_blocking_copies() {
+fn reductions_stay_on_the_device() {
     on_both(|settings| {
         let Some(report) = report(settings, "reductions") else { return };
         assert_eq!(report.of("blocking copies"), 0, "{report:?}");
-        assert!(report.of("copies out") >= programs::REDUCTIONS as i64, "{report:?}");
+        // Each total is copied once, when the program reads it.
+        assert_eq!(report.of("copies out"), programs::TOTALS as i64, "{report:?}");
     });
 }
 
@@ -355,6 +393,14 @@ fn raw_bodies_may_call_the_interface() {
     });
 }
 
+/// Whatever cudarc frees although it is the runtime's would be a leak or a second release.
+#[test]
+fn cudarc_types_refer_to_streams_and_regions() {
+    let Some(report) = report(&CUDA, "raw::cudarc_types") else { return };
+    assert!(report.of("copies across") >= raw::COPIES as i64, "{report:?}");
+    assert_eq!(report.of("cuMemFree_v2"), report.of("cuMemAlloc_v2"));
+}
+
 #[test]
 fn gpu_unit_runs_raw_bodies_of_its_interface() {
     on_both(|settings| _ = report(settings, "raw::on_any_gpu"));
@@ -376,6 +422,31 @@ fn custom_modules_run_on_both_interfaces() {
     on_both(|settings| _ = report(settings, "raw::modules"));
 }
 
+/// What a launch requests besides its threads, and what the device lacks of that.
+#[test]
+fn launch_shapes_reach_the_driver_or_are_refused() {
+    let Some(report) = report(&CUDA, "raw::launch_shapes") else { return };
+    assert_eq!((report.of("launches in clusters of 3"), report.of("cooperative launches")), (2, 6), "{report:?}");
+    let of_bytes = [1000, 2000, 100_000].map(|bytes| report.of(&format!("launches with {bytes} shared bytes")));
+    assert_eq!((of_bytes, report.of("cuFuncSetAttribute")), ([1, 1, 2], 2), "permission is requested once: {report:?}");
+    let report = self::report(&CUDA.clone().with("STANDIN_ARCH", 80), "raw::launch_shapes").unwrap();
+    assert_eq!((report.sum("launches in clusters"), report.of("cooperative launches")), (0, 5), "{report:?}");
+    let report = self::report(&HIP, "raw::launch_shapes").unwrap();
+    assert_eq!((report.of("launches with 1000 shared bytes"), report.of("cooperative launches")), (1, 5), "{report:?}");
+}
+
+/// Each piece of memory has the requested size and is freed after its task, so compute-sanitizer finds bad accesses.
+#[test]
+fn exact_memory_is_not_reused() {
+    on_both(|settings| {
+        let allocations = |report: &Report| report.of("cuMemAlloc_v2") + report.of("hipMalloc");
+        let Some(usual) = report(settings, "scratch_in_a_chain") else { return };
+        assert!(allocations(&usual) < programs::WITH_SCRATCH as i64, "{usual:?}");
+        let exact = report(&settings.clone().with("THALWEG_EXACT_MEMORY", 1), "scratch_in_a_chain").unwrap();
+        assert!(allocations(&exact) > programs::WITH_SCRATCH as i64, "{exact:?}");
+    });
+}
+
 #[test]
 fn code_refused_by_the_driver_fails_its_task() {
     on_both(|settings| _ = report(settings, "raw::refused_code"));
@@ -386,6 +457,21 @@ fn array_is_page_locked_on_request() {
     on_both(|settings| {
         let Some(report) = report(settings, "pin_memory") else { return };
         assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8000, "{report:?}");
+    });
+}
+
+#[test]
+fn users_binding_to_a_device_is_restored() {
+    on_both(|settings| _ = report(&settings.clone().with("STANDIN_DEVICES", 2), "memory::users_binding_stays"));
+}
+
+/// The runtime may neither lock such memory again nor unlock it.
+#[test]
+fn memory_locked_by_others_is_used_as_it_is() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "memory::locked_by_others") else { return };
+        let locks = report.of("page-locked bytes") - report.of("staging bytes");
+        assert!((2 << 20..4 << 20).contains(&locks), "only the owner's: {report:?}");
     });
 }
 
@@ -584,7 +670,8 @@ fn compiler_and_driver_of_different_releases_work_together() {
 fn cached_code_runs_without_a_compiler() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().display().to_string();
-    let settings = CUDA_WITHOUT_NVRTC.clone().with("STANDIN_EXPECTED", "NVRTC").with("THALWEG_CACHE_DIR", &cache);
+    let settings = CUDA.clone().with("STANDIN_NVRTC", 0).with("THALWEG_CACHE_DIR", &cache);
+    let settings = settings.with("STANDIN_EXPECTED", "NVRTC does not start");
     let Some(_) = report(&settings, "without_a_compiler") else { return };
     report(&CUDA.clone().with("THALWEG_CACHE_DIR", &cache), "single_task");
     let report = report(&settings, "single_task").unwrap();

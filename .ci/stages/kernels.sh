@@ -23,6 +23,35 @@ step "examples on the stand-in drivers of CUDA and HIP"
 # Without optimization: otherwise cores take all of the small programs before a device has its first kernel.
 cargo test --quiet --test standin -- --ignored examples python
 
+step "the suite for machines with a GPU, in small sizes"
+scripts/gpu-suite build target/gpu-suite --config 'profile.release.package.npb.codegen-units=8'
+# Checks that the archive holds results, of at least this many steps.
+has_results() {
+    tar -xzOf "$1/gpu-suite.tar.gz" ./suite.json | python3 -c '
+import json, sys
+suite = json.load(sys.stdin)
+assert suite["doctor"] and len(suite["steps"]) >= int(sys.argv[1]), suite' "$2"
+}
+suite() {
+    echo "-- $*"
+    local out="target/gpu-suite-$1"
+    timeout 130 env "${@:2}" target/gpu-suite/gpu-suite run target/gpu-suite --units "$1" --small --seconds 120 \
+        --out "$out" >target/gpu-suite.log 2>&1 || { cat target/gpu-suite.log; exit 1; }
+    has_results "$out" 24
+    ! grep 'not reached' "$out/suite.md" || exit 1
+}
+suite OPENCL
+# The tests have built the stand-in, and some of its kernels.
+suite CUDA LD_LIBRARY_PATH="$PWD/target/tmp/standin/CUDA" THALWEG_CACHE_DIR="$PWD/target/tmp/standin/cache"
+# A run that is killed leaves the results of the steps before.
+rm -rf target/gpu-suite-killed
+target/gpu-suite/gpu-suite run target/gpu-suite --units OPENCL --small --out target/gpu-suite-killed >/dev/null 2>&1 &
+killed=$!
+while kill -0 $killed 2>/dev/null && ! grep -q '^| bt S' target/gpu-suite-killed/rows.md 2>/dev/null; do sleep 0.1; done
+kill -KILL $killed
+wait $killed 2>/dev/null || true
+has_results target/gpu-suite-killed 5
+
 step "a second implementation of OpenCL, by Intel, for cores"
 intel=target/intel
 [ -d "$intel" ] || { python3 -m venv "$intel" && from_network "$intel/bin/pip" install --quiet intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0; }

@@ -1,8 +1,8 @@
 //! The same launches as direct calls to the vendor's interface: the baseline for the runtime.
 
-use super::launches::{PROGRAM, TEXT};
+use super::cuda::{Cuda, Work, time};
+use super::launches::{RECORDED, TEXT};
 use super::{Result, Setting};
-use cudarc::driver::{result, sys};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, get_all_devices};
@@ -11,15 +11,22 @@ use opencl3::memory::{Buffer, CL_MEM_READ_WRITE};
 use opencl3::program::Program;
 use std::ptr;
 use std::time::Instant;
-use thalweg::devices::compile_for;
 use thalweg::machine::UnitKind;
 
-/// Launches the given number of kernels and returns the time per launch in nanoseconds.
-pub(crate) type Launches = Box<dyn FnMut(usize) -> Result<f64>>;
+/// Launches the given number of kernels and returns the time per kernel in nanoseconds.
+type Launches = Box<dyn FnMut(usize) -> Result<f64>>;
 
-/// Returns a function that launches kernels directly on the first device of the kind in `setting`. Returns `None` if
-/// this file does not implement that interface.
-pub(crate) fn launches(setting: &Setting) -> Result<Option<Launches>> {
+/// Direct calls to an interface.
+pub(crate) struct Bare {
+    /// Launches kernels one by one.
+    pub(crate) launches: Launches,
+    /// Launches graphs, each of which is a chain of [`RECORDED`] kernels.
+    pub(crate) graphs: Option<Launches>,
+}
+
+/// Returns functions that launch kernels directly on the first device of the kind in `setting`. Returns `None` if this
+/// file does not implement that interface.
+pub(crate) fn launches(setting: &Setting) -> Result<Option<Bare>> {
     match setting.kind {
         UnitKind::OpenCl | UnitKind::Fpga => opencl().map(Some),
         UnitKind::Cuda => cuda().map(Some),
@@ -28,7 +35,7 @@ pub(crate) fn launches(setting: &Setting) -> Result<Option<Launches>> {
 }
 
 #[allow(unsafe_code)] // the interface's calls are unsafe
-fn opencl() -> Result<Launches> {
+fn opencl() -> Result<Bare> {
     let failed = |error: opencl3::error_codes::ClError| format!("OpenCL error {}", error.0);
     let device = *get_all_devices(CL_DEVICE_TYPE_ALL).map_err(failed)?.first().ok_or("there is no OpenCL device")?;
     let context = Context::from_devices(&[device], &[], None, ptr::null_mut()).map_err(failed)?;
@@ -60,44 +67,50 @@ fn opencl() -> Result<Launches> {
         Ok(start.elapsed().as_nanos() as f64 / count as f64)
     };
     run(1)?;
-    Ok(Box::new(run))
+    Ok(Bare { launches: Box::new(run), graphs: None })
 }
 
-#[allow(unsafe_code)] // the interface's calls are unsafe
-fn cuda() -> Result<Launches> {
-    use sys::CUdevice_attribute as Attribute;
-    result::init()?; // cannot fail to find the library: the runtime has already loaded it
-    let device = result::device::get(0)?;
-    // SAFETY: the device exists, and its context is current on this thread and lives until the process ends.
-    let (major, minor) = unsafe {
-        result::ctx::set_current(result::primary_ctx::retain(device)?)?;
-        let capability = |attribute| result::device::get_attribute(device, attribute);
-        (
-            capability(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-            capability(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-        )
+fn cuda() -> Result<Bare> {
+    let cuda: &'static Cuda = Box::leak(Box::new(Cuda::open()?)); // closures below use it until the process ends
+    let launches = move |count: usize| {
+        let ((), all) = time(|| {
+            (0..count).try_for_each(|_| cuda.launch(Work::Touch, 0))?;
+            cuda.synchronize(0)
+        })?;
+        Ok(all * 1e3 / count as f64)
     };
-    let image = compile_for(&PROGRAM, &format!("sm_{major}{minor}"))?;
-    let stream = result::stream::create(result::stream::StreamKind::NonBlocking)?;
-    // SAFETY: the image comes from the compiler, so it is valid; the module and the memory live until the process ends.
-    let (function, mut memory) = unsafe {
-        let module = result::module::load_data(image.as_ptr().cast())?;
-        (result::module::get_function(module, c"touch".to_owned())?, result::malloc_sync(size_of::<f64>())?)
+    launches(1)?;
+    let graph = cuda.graph(Work::Touch, RECORDED, 1)?;
+    let graphs = move |count: usize| {
+        let launches = count.div_ceil(RECORDED);
+        let ((), all) = time(|| {
+            (0..launches).try_for_each(|_| cuda.launch_graph(&graph, 0))?;
+            cuda.synchronize(0)
+        })?;
+        Ok(all * 1e3 / (launches * RECORDED) as f64)
     };
-    let mut run = move |count: usize| {
-        let start = Instant::now();
-        for _ in 0..count {
-            // SAFETY: the kernel's only argument is the address of memory for one number, which is all that the kernel
-            // touches.
-            unsafe {
-                let arguments = &mut [ptr::from_mut(&mut memory).cast()];
-                result::launch_kernel(function, (1, 1, 1), (64, 1, 1), 0, stream, arguments)?;
+    graphs(1)?;
+    Ok(Bare { launches: Box::new(launches), graphs: Some(Box::new(graphs)) })
+}
+
+/// Copies blocks to the device and back, each back as soon as it is there. The blocks are in page-locked memory.
+/// Returns the time of all copies in seconds.
+pub(crate) fn copies(cuda: &Cuda, blocks: usize, bytes: usize) -> Result<f64> {
+    let buffers = (0..blocks).map(|_| cuda.allocate(bytes)).collect::<Result<Vec<_>>>()?;
+    let mut host = (0..blocks).map(|_| cuda.locked(bytes)).collect::<Result<Vec<_>>>()?;
+    let mut fastest = f64::INFINITY;
+    for _ in 0..5 {
+        let ((), all) = time(|| {
+            for (buffer, host) in buffers.iter().zip(&mut host) {
+                let event = cuda.event()?;
+                cuda.copy_in(buffer, host, 0)?;
+                cuda.record(&event, 0)?;
+                cuda.wait(1, &event)?;
+                cuda.copy_out(host, buffer, 1)?;
             }
-        }
-        // SAFETY: the stream was created above and has not been destroyed.
-        unsafe { result::stream::synchronize(stream)? };
-        Ok(start.elapsed().as_nanos() as f64 / count as f64)
-    };
-    run(1)?;
-    Ok(Box::new(run))
+            cuda.synchronize(0).and_then(|()| cuda.synchronize(1))
+        })?;
+        fastest = fastest.min(all);
+    }
+    Ok(fastest / 1e6)
 }

@@ -21,7 +21,13 @@ static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 const ARRAYS: usize = 64;
 
 /// Number of tasks in a recording.
-const RECORDED: usize = 100;
+pub(crate) const RECORDED: usize = 100;
+
+/// Cases that the goals compare.
+pub(crate) const LAUNCH: &str = "bare calls, one stream";
+pub(crate) const GRAPH: &str = "bare graphs of a chain";
+pub(crate) const CHAIN: &str = "a chain of tasks";
+pub(crate) const REPLAYED: &str = "the same, replayed";
 
 /// Times per task, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
@@ -98,12 +104,15 @@ fn replays(rt: &Runtime, count: usize, arrays: usize) -> Result<(Times, String)>
 
 pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let rt = setting.runtime()?;
-    let mut by_hand = Vec::new();
+    let (mut by_hand, mut graphs) = (Vec::new(), Vec::new());
     let mut of_tasks = [const { Vec::new() }; 4];
     let mut replayed = String::new();
     let mut bare = bare::launches(setting)?;
     for _ in 0..setting.repetitions {
-        by_hand.extend(bare.as_mut().map(|launch| launch(setting.tasks)).transpose()?);
+        if let Some(bare) = &mut bare {
+            by_hand.push((bare.launches)(setting.tasks)?);
+            graphs.extend(bare.graphs.as_mut().map(|launch| launch(setting.tasks)).transpose()?);
+        }
         for (n, arrays) in [1, ARRAYS].into_iter().enumerate() {
             of_tasks[2 * n].push(tasks(&rt, setting.tasks, arrays)?);
             let (times, how) = replays(&rt, setting.tasks, arrays)?;
@@ -111,10 +120,9 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
             replayed = how;
         }
     }
-    let cases =
-        ["a chain of tasks", "the same, replayed", "tasks on 64 arrays in rotation", "the same in rotation, replayed"];
+    let cases = [CHAIN, REPLAYED, "tasks on 64 arrays in rotation", "the same in rotation, replayed"];
     let bare = median(&by_hand);
-    let mut figures = vec![("bare calls, one stream", "bare", bare, None)];
+    let mut figures = vec![(LAUNCH, "bare", bare, None), (GRAPH, "bare", median(&graphs), None)];
     figures.extend(cases.into_iter().zip(&of_tasks).map(|(case, times)| {
         let host: Vec<_> = times.iter().filter_map(|times| times.host).collect();
         (case, "thalweg", median(&times.iter().map(|times| times.wall).collect::<Vec<_>>()), median(&host))

@@ -1,11 +1,16 @@
 //! Costs and rates of the runtime on an accelerator: launches compared with the bare interface, kernel bandwidth
-//! compared with a copy kernel, and the fraction of copy time that overlaps kernels.
+//! compared with a copy kernel, and the fraction of copy time that overlaps kernels. For CUDA also the costs of the
+//! driver itself.
 //!
 //! `cargo bench --bench accelerator -- --units OPENCL --json FILE`; `--units` takes a kind of device: OPENCL, CUDA, HIP
-//! or GPU. The bench prints a table for each question and writes rows `{question, case, contender, value, unit}`.
+//! or GPU. The bench prints a table for each question and writes rows `{question, case, contender, value, unit}`. The
+//! last table compares the runtime with bare calls of the same run.
 
 mod bandwidth;
 mod bare;
+mod cuda;
+mod driver;
+mod goals;
 mod launches;
 mod overlap;
 #[path = "../harness/report.rs"]
@@ -14,7 +19,7 @@ mod report;
 #[allow(dead_code)] // this bench uses only some of these items
 mod statistics;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +47,10 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value = "5")]
     repetitions: usize,
 
+    /// Questions to answer, separated by commas [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "QUESTION")]
+    question: Vec<Question>,
+
     /// Write the rows to FILE as a JSON array
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -49,6 +58,29 @@ struct Arguments {
     /// Passed by `cargo bench`; without it the default sizes are those of a smoke test
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Question {
+    /// What a launch costs.
+    Launches,
+    /// How fast kernels read and write memory.
+    Bandwidth,
+    /// Which share of copies is hidden by kernels.
+    Overlap,
+    /// What the driver's own calls cost (CUDA).
+    Driver,
+}
+
+impl Question {
+    fn measure(self, setting: &Setting) -> Result<Vec<Row>> {
+        match self {
+            Self::Launches => launches::measure(setting),
+            Self::Bandwidth => bandwidth::measure(setting),
+            Self::Overlap => overlap::measure(setting),
+            Self::Driver => driver::measure(setting),
+        }
+    }
 }
 
 /// Sizes and number of repetitions of the measurements.
@@ -59,6 +91,8 @@ pub(crate) struct Setting {
     pub(crate) tasks: usize,
     pub(crate) bytes: usize,
     pub(crate) repetitions: usize,
+    /// Whether figures are wanted, and not only a smoke test.
+    pub(crate) bench: bool,
 }
 
 impl Setting {
@@ -79,7 +113,7 @@ pub(crate) struct Row {
 }
 
 fn run() -> Result<()> {
-    let Arguments { units, tasks, bytes, repetitions, json, bench } = Arguments::parse();
+    let Arguments { units, tasks, bytes, repetitions, question, json, bench } = Arguments::parse();
     let kind = UnitKind::from_keyword(&units).filter(|kind| kind.is_device()).ok_or("--units: not a kind of device")?;
     let default = |full: usize, small: usize| if bench { full } else { small };
     let large = if kind == UnitKind::OpenCl { 16 << 20 } else { 256 << 20 };
@@ -89,10 +123,14 @@ fn run() -> Result<()> {
         tasks: tasks.unwrap_or_else(|| default(10_000, 100)),
         bytes: bytes.unwrap_or_else(|| default(large, 1 << 20)),
         repetitions: if bench { repetitions.max(1) } else { 1 },
+        bench,
     };
-    let mut rows = launches::measure(&setting)?;
-    rows.extend(bandwidth::measure(&setting)?);
-    rows.extend(overlap::measure(&setting)?);
+    let questions = if question.is_empty() { Question::value_variants() } else { &question };
+    let mut rows = Vec::new();
+    for question in questions {
+        rows.extend(question.measure(&setting)?);
+    }
+    goals::print(&rows);
     if let Some(path) = json {
         report::write_json(&path, &rows)?;
     }

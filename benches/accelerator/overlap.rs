@@ -5,12 +5,17 @@
 //! the previous block has been copied back. The control must come out at about zero, or slightly below because of the
 //! cost of waiting; otherwise the main figure is meaningless as well.
 
+use super::cuda::Cuda;
 use super::report::Table;
 use super::statistics::median;
-use super::{Result, Row, Setting};
+use super::{Result, Row, Setting, bare};
 use std::time::Instant;
 use thalweg::kernel::{Kernel, Program, Write};
+use thalweg::machine::UnitKind;
 use thalweg::prelude::*;
+
+/// Case that the goals compare, by the runtime and by bare calls.
+pub(crate) const COPIES: &str = "copies";
 
 const TEXT: &str = "
     KERNEL(256, 1, 1) work(INOUT(double, x, n), int rounds, int n)
@@ -94,22 +99,31 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
             times.push(time);
         }
     }
+    drop(data);
+    drop(rt);
+    let bare = match setting.kind {
+        UnitKind::Cuda => Some(bare::copies(&Cuda::open()?, BLOCKS, setting.bytes / BLOCKS)? * 1e3),
+        _ => None,
+    };
     let [kernels, copies, both] = times.map(|times| median(&times).unwrap_or(f64::NAN) * 1e3);
     let [hidden, in_turn] = [hidden, in_turn].map(|parts| median(&parts).unwrap_or(f64::NAN));
     let mut table = Table::new("16 blocks", &["ms"]);
     for (case, value) in [("kernels alone", kernels), ("copies there and back alone", copies), ("both", both)] {
         table.row(case, [Some(format!("{value:.2}"))]);
     }
+    table.row("the same copies by bare calls", [bare.map(|bare| format!("{bare:.2}"))]);
     table.row("control: hidden, one block at a time", [Some(format!("{:.0} %", in_turn * 100.0))]);
     table.row("hidden share of the shorter", [Some(format!("{:.0} %", hidden * 100.0))]);
     table.print(&format!("Copies hidden by kernels, {} MiB, {}", setting.bytes >> 20, setting.units));
     let row =
         |case: &str, value, unit| Row { question: "overlap", case: case.to_owned(), contender: "thalweg", value, unit };
-    Ok(vec![
+    let bare = bare.map(|value| Row { contender: "bare", ..row(COPIES, value, "ms") });
+    let rows = [
         row("kernels", kernels, "ms"),
-        row("copies", copies, "ms"),
+        row(COPIES, copies, "ms"),
         row("both", both, "ms"),
         row("hidden", hidden, ""),
         row("hidden, one block at a time", in_turn, ""),
-    ])
+    ];
+    Ok(rows.into_iter().chain(bare).collect())
 }

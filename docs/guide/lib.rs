@@ -35,6 +35,7 @@ chapters! {
     porting_openmp,
     porting_ompss,
     porting_starpu,
+    c,
     slow_programs,
     costs,
     simulation,

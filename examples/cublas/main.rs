@@ -1,42 +1,20 @@
-//! A matrix product by cuBLAS, with an alternative body for CPU cores. The program chooses its own bindings of the
-//! library; the runtime provides a stream and addresses. There is one cuBLAS handle per stream.
+//! A matrix product by cuBLAS, with an alternative body for CPU cores. The runtime provides a stream and views of the
+//! regions as cudarc's types. There is one cuBLAS handle per stream.
 //!
 //! Without CUDA or cuBLAS, the cores do the work.
 
 #![allow(unsafe_code)] // calls foreign functions
 
-use cudarc::cublas::{result, sys};
+use cudarc::cublas::sys::cublasOperation_t::CUBLAS_OP_N;
+use cudarc::cublas::{CudaBlas, Gemm, GemmConfig, sys};
 use ndarray::Array2;
-use std::ffi::c_void;
+use std::error::Error;
 use thalweg::prelude::*;
-
-/// A cuBLAS handle, which enqueues on one stream.
-struct Blas(sys::cublasHandle_t);
-
-// SAFETY: cuBLAS allows a handle to move between threads, and the runtime lets only one thread use it at a time.
-unsafe impl Send for Blas {}
-
-impl Blas {
-    fn new(stream: *mut c_void) -> Result<Self, result::CublasError> {
-        let blas = Self(result::create_handle()?);
-        // SAFETY: the handle was just created, so it is valid, and the runtime keeps the stream alive for longer than
-        // the handle.
-        unsafe { result::set_stream(blas.0, stream.cast()) }?;
-        Ok(blas)
-    }
-}
-
-impl Drop for Blas {
-    fn drop(&mut self) {
-        // SAFETY: this value owns the handle, so the handle is destroyed exactly once.
-        let _ = unsafe { result::destroy_handle(self.0) };
-    }
-}
 
 const N: usize = 96;
 const TILE: usize = 32;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: this only tries to load the library and calls none of its functions.
     let has_blas = unsafe { sys::is_culib_present() };
     let units = if has_blas { "1:CPU:1,1:CUDA:1" } else { "1:CPU:1" };
@@ -57,19 +35,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .cpu(|_, (a, b, mut c)| ndarray::linalg::general_mat_mul(1.0, &a, &b, 1.0, &mut c))
                 .cuda(|cx, (a, b, mut c)| {
                     // cuBLAS is column-major, so it sees all matrices transposed: the transposed product is B' A'.
-                    let ([m, k, ..], [_, n, ..]) = (a.extents(), b.extents());
-                    let leading = [b.strides(), a.strides(), c.strides()].map(|strides| strides[0] as i32);
-                    let (a, b, c) = (cx.ptr(&a), cx.ptr(&b), cx.ptr_mut(&mut c));
-                    let blas = cx.keep(Blas::new)?;
-                    let (one, none) = (1.0, sys::cublasOperation_t::CUBLAS_OP_N);
-                    // SAFETY: the extents and strides are those of the task's regions, so cuBLAS accesses only these
-                    // regions.
+                    let ([n, k, ..], [_, m, ..]) = (a.extents().map(|n| n as i32), b.extents().map(|n| n as i32));
+                    let [lda, ldb, ldc] = [b.strides(), a.strides(), c.strides()].map(|strides| strides[0] as i32);
+                    let (transa, transb, alpha, beta) = (CUBLAS_OP_N, CUBLAS_OP_N, 1.0, 1.0);
+                    let config = GemmConfig { transa, transb, m, n, k, alpha, lda, ldb, beta, ldc };
+                    // SAFETY: cuBLAS enqueues on the task's stream, its handle is kept with the stream, and extents
+                    // and strides are those of the task's regions.
                     unsafe {
-                        result::dgemm(
-                            blas.0, none, none, n as i32, m as i32, k as i32, &one, b, leading[0], a, leading[1], &one,
-                            c, leading[2],
-                        )
+                        let cuda = cx.cudarc()?;
+                        let blas = cx.keep(|_| CudaBlas::new(cuda.stream().clone()))?;
+                        blas.gemm(config, &cuda.view(&b), &cuda.view(&a), &mut cuda.view_mut(&mut c))?;
                     }
+                    Ok::<(), Box<dyn Error + Send + Sync>>(())
                 })
                 .submit()?;
         }

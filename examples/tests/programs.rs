@@ -290,7 +290,7 @@ fn whole_steps_have_no_periods() {
     let output = run("npb_mz", "sp --periods --fuse whole");
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(message.contains("cannot time the periods of --fuse whole"), "{message}");
+    assert!(message.contains("cannot time the periods of whole steps"), "{message}");
     assert!(output.stdout.is_empty());
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Datum {
     adopted_in: Option<SpaceId>,
     /// Devices use the host copy in place.
     unified: bool,
+    /// All reductions to the data object run in the same device's memory.
+    reduced_in_place: bool,
     name: OnceLock<String>,
 }
 
@@ -61,6 +63,7 @@ impl Datum {
             made_by: None,
             adopted_in: None,
             unified: false,
+            reduced_in_place: false,
         }
     }
 
@@ -72,7 +75,8 @@ impl Datum {
     /// Creates a data object with the same properties and an empty history.
     pub(super) fn alike(&self) -> Self {
         let shape = &self.shape[..self.ndim()];
-        Self { residence: self.residence, ..Self::new(self.id, shape, self.element_bytes, self.phantom) }
+        let (residence, reduced_in_place) = (self.residence, self.reduced_in_place);
+        Self { residence, reduced_in_place, ..Self::new(self.id, shape, self.element_bytes, self.phantom) }
     }
 
     /// Records that the data object was created in the body of this task.
@@ -88,6 +92,12 @@ impl Datum {
     /// Records that devices use the host copy in place.
     pub(crate) fn set_unified(&mut self) {
         self.unified = true;
+    }
+
+    /// Records that all reductions to the data object run in the same device's memory, or in host memory if that
+    /// device is lost.
+    pub(crate) fn set_reduced_in_place(&mut self) {
+        self.reduced_in_place = true;
     }
 
     /// Whether devices use the host copy in place.
@@ -128,6 +138,11 @@ impl Datum {
     #[inline]
     pub(crate) fn shape(&self) -> &[usize; MAX_DIMS] {
         &self.shape
+    }
+
+    /// Returns the size of the data object in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.whole().volume() * self.element_bytes) as u64
     }
 
     /// Returns the number of dimensions.
@@ -194,6 +209,12 @@ impl AccessRecord<'_> {
         std::ptr::eq(self.datum, other.datum)
             && (self.mode.writes() || other.mode.writes())
             && self.block.overlaps(other.block)
+    }
+
+    /// Whether the access is a reduction whose contribution is combined in the memory where its task runs. Such an
+    /// access is an update of the region, in submission order, that begins at the end of the task's body.
+    pub(crate) fn is_reduced_in_place(&self) -> bool {
+        self.datum.reduced_in_place && self.mode.is_combined_by_devices()
     }
 
     /// Returns the size of the region in bytes.

@@ -63,6 +63,9 @@ enum Order {
     Line(Arc<Line>),
     /// Members take turns to combine their contributions.
     Lane(Arc<Lane>),
+    /// Members combine their contributions in the order of submission, where they run. Each follows the member before
+    /// it, but does not inherit its failure.
+    Chain,
     /// Members share replicas, to which they add.
     Replicas(Arc<Accumulation>),
     /// The only member holds the part for its children: later tasks wait for what the children do with the part.
@@ -134,7 +137,7 @@ impl Fragment {
     /// may already have earlier turns in that group, which would be a deadlock.
     fn for_children(&self) -> Cow<'_, Self> {
         let mut history = Cow::Borrowed(self);
-        if self.open.as_ref().is_some_and(|open| matches!(open.order, Order::Lane(_)))
+        if self.open.as_ref().is_some_and(|open| matches!(open.order, Order::Lane(_) | Order::Chain))
             && let Some(open) = &mut history.to_mut().open
         {
             (open.mode, open.order) = (Mode::Inout, Order::Free);
@@ -319,6 +322,11 @@ impl Fragment {
                 if !newcomer.keeps_finished() {
                     open.before.retain(|(task, flow)| matters(task, *flow));
                 }
+                if matches!(open.order, Order::Chain)
+                    && let Some(last) = open.others.last().or(self.first.as_ref())
+                {
+                    newcomer.wait_for(last, Flow::Order);
+                }
                 make_room(&mut open.others, Flow::Value, newcomer);
                 open.others.push(newcomer.share());
             }
@@ -331,7 +339,7 @@ impl Fragment {
             }
             Some(Order::Lane(lane)) => newcomer.take_ticket(access, lane, part.block()),
             Some(Order::Replicas(group)) => newcomer.enlist(access, group, &part.block()),
-            Some(Order::Free | Order::Weak) | None => {}
+            Some(Order::Free | Order::Chain | Order::Weak) | None => {}
         }
     }
 
@@ -361,6 +369,7 @@ impl Fragment {
         let order = match mode {
             Mode::Commutative => Order::Line(Line::new(newcomer.data(), part.block())),
             Mode::Reduction(operation) if operation.is_accumulated() => Order::Replicas(Accumulation::new()),
+            _ if newcomer.is_reduced_in_place() => Order::Chain,
             Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order())),
             _ => Order::Free,
         };
@@ -411,7 +420,7 @@ impl OpenGroup {
         let waits_alike =
             |(one, two): (&Predecessor, &Predecessor)| (one.0.address(), one.1) == (two.0.address(), two.1);
         let are_one = match (&self.order, &other.order) {
-            (Order::Free, Order::Free) | (Order::Weak, Order::Weak) => true,
+            (Order::Free, Order::Free) | (Order::Chain, Order::Chain) | (Order::Weak, Order::Weak) => true,
             (Order::Line(one), Order::Line(two)) => Arc::ptr_eq(one, two),
             (Order::Lane(one), Order::Lane(two)) => Arc::ptr_eq(one, two),
             _ => false, // replicas refer to the exact parts of their group

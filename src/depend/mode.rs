@@ -51,8 +51,9 @@ pub struct OpId(pub(crate) u32);
 impl OpId {
     const ANY_ORDER: u32 = 1 << 31;
     const ACCUMULATED: u32 = 1 << 30;
+    const ON_DEVICES: u32 = 1 << 29;
     /// Upper bound of operation IDs. The bits above it encode how contributions are combined.
-    pub(crate) const LIMIT: u32 = 1 << 30;
+    pub(crate) const LIMIT: u32 = 1 << 29;
 
     /// Returns the same operation, combined in any order.
     pub(crate) fn in_any_order(self) -> Self {
@@ -62,6 +63,16 @@ impl OpId {
     /// Returns the same operation for tasks that add to shared replicas, which implies any order.
     pub(crate) fn accumulated(self) -> Self {
         Self(self.in_any_order().0 | Self::ACCUMULATED)
+    }
+
+    /// Returns the same operation, marked as one that devices can combine.
+    pub(crate) fn on_devices(self) -> Self {
+        Self(self.0 | Self::ON_DEVICES)
+    }
+
+    /// Whether devices can combine contributions by this operation.
+    pub(crate) fn is_on_devices(self) -> bool {
+        self.0 & Self::ON_DEVICES != 0
     }
 
     /// Whether tasks with this operation share replicas.
@@ -98,6 +109,12 @@ impl Mode {
     #[inline]
     pub(crate) fn sees_nothing(self) -> bool {
         matches!(self, Mode::After | Mode::WeakIn | Mode::WeakInout)
+    }
+
+    /// Whether the access is a reduction whose contribution a device can combine.
+    #[inline]
+    pub(crate) fn is_combined_by_devices(self) -> bool {
+        matches!(self, Mode::Reduction(operation) if operation.is_on_devices() && !operation.is_accumulated())
     }
 
     /// Whether the access is declared on behalf of the task's children.

@@ -13,17 +13,28 @@ use super::mode::Mode;
 use super::node::{Meta, Submitting};
 use crate::ids::TaskId;
 use crate::sync::Flow;
-use crate::trace::{self, Describe, Tracer};
+use crate::trace::{self, Describe, InRecording, Tracer};
 use std::sync::Arc;
 
 /// The recorder of one runtime; see the module documentation.
-#[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) graph: Option<GraphLog>,
     pub(crate) tracer: Option<Arc<Tracer>>,
+    /// If present, the tasks are those of a recording.
+    recording: Option<InRecording>,
 }
 
 impl Recorder {
+    pub(crate) fn new(graph: Option<GraphLog>, tracer: Option<Arc<Tracer>>) -> Self {
+        Self { graph, tracer, recording: None }
+    }
+
+    /// Returns a recorder for the tasks of a recording whose first task is `first`, if there is a trace.
+    pub(crate) fn of_recording(&self, first: TaskId) -> Option<Self> {
+        let recording = InRecording::begin(self.tracer.clone()?, first);
+        Some(Self { graph: None, tracer: self.tracer.clone(), recording: Some(recording) })
+    }
+
     /// Records that the program submitted a task, possibly from the body of another task.
     #[cold]
     pub(crate) fn task(&self, task: &Submitting, parent: impl FnOnce() -> Option<TaskId>) {
@@ -31,14 +42,20 @@ impl Recorder {
         if let Some(graph) = &self.graph {
             graph.task(meta.id, &meta.name);
         }
-        if let Some(tracer) = &self.tracer {
-            tracer.submitted(meta.id, &meta.name, meta.location, parent());
-            if tracer.wants_accesses() {
-                task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-                    let describe = || ((block.volume() * datum.element_bytes) as u64, datum.describe(block));
-                    tracer.access((datum.id, datum), block, traced(mode), describe);
-                });
-            }
+        let Some(tracer) = &self.tracer else { return };
+        match &self.recording {
+            None => tracer.submitted(meta.id, &meta.name, meta.location, parent()),
+            Some(recording) => recording.task(&meta.name, meta.location),
+        }
+        if tracer.wants_accesses() {
+            task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+                let describe = || ((block.volume() * datum.element_bytes) as u64, datum.describe(block));
+                let (data, mode) = ((datum.id, datum as &dyn Describe), traced(mode));
+                match &self.recording {
+                    None => tracer.access(meta.id, data, block, mode, describe),
+                    Some(recording) => recording.access(data, block, mode, describe),
+                }
+            });
         }
     }
 
@@ -49,8 +66,11 @@ impl Recorder {
             graph.edge(from, to, flow);
         }
         if let Some(tracer) = &self.tracer {
-            let data = datum.map(|datum| (datum.id, datum as &dyn Describe));
-            tracer.dependence(from, to, flow == Flow::Value, data);
+            let (data, carries_value) = (datum.map(|datum| (datum.id, datum as &dyn Describe)), flow == Flow::Value);
+            match &self.recording {
+                None => tracer.dependence(from, to, carries_value, data),
+                Some(recording) => recording.dependence(from, to, carries_value, data),
+            }
         }
     }
 
@@ -74,6 +94,7 @@ pub(crate) fn tracer_of<'a>(tracer: &'a Option<Arc<Tracer>>, task: &Meta) -> Opt
 /// Converts an access mode to its representation in traces.
 fn traced(mode: Mode) -> trace::Mode {
     match mode {
+        Mode::Concurrent => trace::Mode::Concurrent,
         Mode::Commutative => trace::Mode::Commutative,
         Mode::Reduction(_) => trace::Mode::Reduction,
         mode if mode.sees_nothing() => trace::Mode::Order,

@@ -1,4 +1,7 @@
-//! Combination of the private replicas of reduction tasks with the contents of their regions.
+//! Combination of the private replicas of reduction tasks with the contents of their regions in host memory.
+//!
+//! If all tasks of a machine run on one device, the device itself combines by its own operations, and nothing here
+//! takes part: the members of such a group form a chain of order edges ([`super::fragment`]).
 //!
 //! Each reduction task runs on its own replica. The task counts as finished only when its replica has been combined, so
 //! tasks after the group find the full value and no additional combining task is needed.

@@ -464,6 +464,11 @@ impl Newcomer<'_> {
         Ticket::issue(&mut self.side().tickets, lane, access, elements, part);
     }
 
+    /// Whether the access that is being entered is a reduction that is combined where its task runs.
+    pub(super) fn is_reduced_in_place(&self) -> bool {
+        self.accesses[self.current].is_reduced_in_place()
+    }
+
     /// Makes the access a member of this group, at `part`.
     pub(super) fn enlist(&mut self, access: usize, group: &Arc<Accumulation>, part: &Block) {
         self.task.body().enlist(access, group, part);

@@ -67,6 +67,9 @@ pub(crate) trait TaskSession: Enqueue {
     /// ended.
     fn add_private(&mut self, first: *mut u8, bytes: usize) -> Result<usize, DeviceError>;
 
+    /// Makes everything that the task enqueues from here on wait for these tasks, as far as they are still in flight.
+    fn follow(&mut self, after: &[TaskId]) -> Result<(), DeviceError>;
+
     /// Completes the enqueueing of the task, which is in flight from then on. Returns the share of the device that
     /// the task occupies while it runs, in thousandths. `forks` means that several tasks will follow this one.
     fn close(self: Box<Self>, forks: bool) -> Result<u32, DeviceError>;

@@ -32,10 +32,20 @@ mod interfaces;
 mod measure;
 #[cfg(feature = "opencl")]
 mod opencl;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+mod ranges;
+mod reduction;
 mod survey;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+mod visit;
+#[cfg(not(any(feature = "cuda", feature = "hip")))]
+#[path = "visit_absent.rs"]
+mod visit;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub use compile::compile_for;
+#[cfg(feature = "cuda")]
+pub use cuda::Cudarc;
 pub(crate) use device::{
     Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Synchronous, TaskSession, Waker,
 };
@@ -46,7 +56,13 @@ pub(crate) use guarded::Overrun;
 pub use interfaces::interfaces;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 pub use measure::{Measurement, measurement};
+#[cfg(any(feature = "cuda", feature = "hip"))]
+pub(crate) use ranges::Range;
+pub(crate) use reduction::Contribution;
 pub use survey::{DeviceFacts, Interface};
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+use visit::LastVisit;
+pub(crate) use visit::{Visit, on_own_thread};
 
 use std::fmt;
 use std::ptr::NonNull;

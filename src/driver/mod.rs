@@ -42,6 +42,7 @@ pub(crate) mod window;
 
 use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, Leaving, OwnedTask, Submitting};
+use crate::device::Visit;
 use crate::engine::{Command, CopyOrder, Event, Launch, Outcome, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
@@ -114,6 +115,7 @@ thread_local! {
 /// Carries out commands in order, followed by the commands that immediately result from them.
 fn carry_out(driver: &(impl Driver + ?Sized), out: &mut Vec<Command>) {
     let shared = driver.shared();
+    let _visit = Visit::begin();
     let mut batch = std::mem::take(out);
     while !batch.is_empty() {
         for command in batch.drain(..) {

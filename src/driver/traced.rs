@@ -5,11 +5,12 @@
 use super::shared::{Ran, Shared};
 #[cfg(feature = "spans")]
 use crate::depend::{Context, Meta};
-use crate::depend::{OwnedTask, tracer_of};
+use crate::depend::{OwnedTask, Settle, tracer_of};
 use crate::engine::{Outcome, Span};
 use crate::error::FailureReason;
-use crate::ids::{DeviceId, UnitId};
+use crate::ids::{DeviceId, TaskId, UnitId};
 use crate::trace::{Between, End, Happened, InState};
+use std::any::Any;
 
 /// Returns a span of `tracing` for a body: level `TRACE`, target `thalweg::task`, with name, number, unit and call
 /// site. Internal tasks have none.
@@ -63,6 +64,16 @@ impl Shared {
             Err(Ran::Ended(_)) => End::Failed,
         };
         tracer.ran(id, Some(unit), device, (now, now.saturating_sub(since)), end);
+    }
+
+    /// If tracing is on, returns a closure that also records the begin of a replay. The arguments are the first tasks of
+    /// the recording and of the replay.
+    pub(super) fn trace_round(&self, recording: TaskId, replay: TaskId, settle: Option<Settle>) -> Option<Settle> {
+        let Some(tracer) = self.tracer.clone() else { return settle };
+        Some(Box::new(move |idle| {
+            tracer.begun(recording, replay);
+            settle.map_or_else(|| Box::new(()) as Box<dyn Any + Send>, |settle| settle(idle))
+        }))
     }
 
     /// Records the run of a task whose time was measured. The run ended at the time in `outcome`, or now if that has

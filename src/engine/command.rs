@@ -43,10 +43,12 @@ pub(crate) struct Launch {
     pub(crate) device: Option<DeviceId>,
     /// Devices and memories of the task's parts, if the task spans several devices.
     pub(crate) across: Option<Arc<Across>>,
-    /// Replica of each access, in order. For a reduction this is the home, because its body works on a private buffer.
+    /// Replica of each access, in order. For a reduction that the host combines, this is the home.
     pub(crate) places: Arc<[ReplicaRef]>,
     /// Tasks in flight on the device that must precede this task.
     pub(crate) after: SmallVec<[TaskId; 2]>,
+    /// Tasks in flight on the device that must precede the combination of this task's contributions.
+    pub(crate) combines_after: SmallVec<[TaskId; 2]>,
 }
 
 /// A replica, with the information that a driver needs to locate a region in it.

@@ -82,15 +82,19 @@ pub(crate) struct Engine {
 /// its queue in order, so successors on the device need not wait until the work is done. Tasks that will run elsewhere
 /// wait for the bytes instead; see [`Placement`].
 ///
-/// Does not apply to commutative tasks, reductions, and tasks that may be awaited, because the host handles their ends.
-/// Nor does it apply to tasks that a token orders or that come after other tasks without touching the data those tasks
-/// wrote, because their successors would find no trace of them on the device.
+/// Does not apply to commutative tasks, tasks that may be awaited, and reductions that the host combines, because the
+/// host handles their ends. Nor does it apply to tasks that a token orders or that come after other tasks without
+/// touching the data those tasks wrote, because their successors would find no trace of them on the device.
 pub(crate) fn releases_early(task: &OwnedTask) -> bool {
     let awaited = |side: &depend::Side| side.awaited;
     let mut ends_here = task.owned().as_deref().is_some_and(awaited);
-    let ends_with_it = |mode: Mode| mode.sees_nothing() || matches!(mode, Mode::Commutative | Mode::Reduction(_));
+    let ends_with_it = |access: &AccessRecord<'_>| match access.mode {
+        Mode::Commutative => true,
+        Mode::Reduction(_) => !access.is_reduced_in_place(),
+        mode => mode.sees_nothing(),
+    };
     task.body().accesses(&mut |access| {
-        ends_here |= ends_with_it(access.mode) || access.datum.residence == Residence::Nowhere;
+        ends_here |= ends_with_it(&access) || access.datum.residence == Residence::Nowhere;
     });
     !ends_here
 }

@@ -2,17 +2,22 @@
 
 use super::fast_path::collect;
 use super::{Command, Engine};
-use crate::depend::{Aftermath, OwnedTask, Replays, Round, replays_at_end, running};
+use crate::depend::{Aftermath, OwnedTask, Recorder, Replays, Round, replays_at_end, running};
 use crate::error::SubmitError;
+use crate::ids::TaskId;
 use crate::sync::drop_quietly;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Engine {
-    /// Returns whether all tasks are recorded, for the task graph or for a trace. Replays would be missing from such a
-    /// record.
+    /// Returns whether the task graph is recorded. Replays would be missing from it.
     pub(crate) fn records_graph(&self) -> bool {
-        self.recorder.is_some()
+        self.recorder.as_ref().is_some_and(|recorder| recorder.graph.is_some())
+    }
+
+    /// Returns a recorder for the tasks of a recording whose first task is `first`, if there is a trace.
+    pub(crate) fn recorder_of_recording(&self, first: TaskId) -> Option<Recorder> {
+        self.recorder.as_ref().and_then(|recorder| recorder.of_recording(first))
     }
 
     /// Like [`done_anywhere`](Self::done_anywhere), but for a task that is kept for the next round.

@@ -74,6 +74,16 @@ pub enum DeviceError {
         /// The requested threads, in three dimensions.
         threads: [usize; 3],
     },
+    /// The device lacks something that a launch requests.
+    #[error("cannot launch kernel `{kernel}` on {device}: {why}")]
+    Unsupported {
+        /// The kernel's name.
+        kernel: String,
+        /// The device's name.
+        device: String,
+        /// The missing ability, and an alternative to try.
+        why: String,
+    },
     /// With the given arguments, a kernel may touch elements outside of a region.
     #[error(
         "cannot launch kernel `{kernel}`: its head declares that with these arguments it may touch {touched} elements of \

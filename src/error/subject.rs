@@ -100,6 +100,7 @@ impl SubmitError {
             Self::OutOfBounds { task, .. }
             | Self::Cost { task, .. }
             | Self::NotContiguous { task, .. }
+            | Self::NoOperation { task, .. }
             | Self::OverlappingAccesses { task, .. }
             | Self::ForeignData { task, .. }
             | Self::ForeignResult { task, .. }

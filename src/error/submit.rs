@@ -471,6 +471,38 @@ pub enum SubmitError {
         /// The reason, and what to try.
         problem: String,
     },
+    /// The elements of a data object do not have the operation of a reduction.
+    #[error("cannot access {data} in {task}: its elements are {elements}, which have no {operation}; try `inout`")]
+    NoOperation {
+        /// The task's name.
+        task: Subject,
+        /// The data object's name.
+        data: String,
+        /// The operation.
+        operation: String,
+        /// The type of the elements.
+        elements: String,
+    },
+    /// No data object can have this shape and element type.
+    #[error("cannot register an array of shape {shape:?} of {elements}: {problem}")]
+    NoArray {
+        /// The type of the elements.
+        elements: String,
+        /// The number of elements along each dimension.
+        shape: Vec<usize>,
+        /// The reason, and what to try.
+        problem: &'static str,
+    },
+    /// A region is written from a different number of bytes.
+    #[error("cannot write a region of shape {shape:?} from {given} bytes: it has {needed}; try as many")]
+    Bytes {
+        /// The number of bytes given.
+        given: usize,
+        /// The number of bytes of the region.
+        needed: usize,
+        /// The region's extent in each dimension.
+        shape: Vec<usize>,
+    },
     /// The address space does not exist.
     #[error("cannot copy to {space}: the machine has {count} address spaces; try one that `Machine::spaces` lists")]
     NoSuchSpace {

@@ -5,8 +5,8 @@
 
 use super::value::ArgumentValue;
 use super::{
-    Arguments, DeviceRegion, Graphs, Kept, Kernel, KernelText, ModuleKernel, ModuleParameters, Parameters, RawHandles,
-    Scalar, Scratch,
+    Arguments, DeviceRegion, Graphs, Groups, Kept, Kernel, KernelText, LaunchShape, ModuleKernel, ModuleParameters,
+    Parameters, RawHandles, Scalar, Scratch,
 };
 use crate::error::DeviceError;
 use crate::machine::UnitKind;
@@ -15,8 +15,7 @@ use std::fmt;
 /// The operations of a device that a launcher needs.
 pub(crate) trait Enqueue {
     /// Enqueues a kernel with the given number of groups, after all previously enqueued work.
-    fn launch(&mut self, kernel: &KernelText, groups: [u32; 3], arguments: &[ArgumentValue])
-    -> Result<(), DeviceError>;
+    fn launch(&mut self, kernel: &KernelText, groups: Groups, arguments: &[ArgumentValue]) -> Result<(), DeviceError>;
 
     /// Returns the device's limits on thread groups.
     #[cfg_attr(not(feature = "macros"), allow(dead_code, reason = "generated code alone asks for them"))]
@@ -166,15 +165,17 @@ impl<'a> Launcher<'a> {
         arguments.values(&mut self.values);
         text.bounds.check(text.name, &text.names, &self.values)?;
         self.device.check_reach(text, &self.values)?;
-        self.device.launch(text, groups, &self.values)
+        self.device.launch(text, groups.into(), &self.values)
     }
 
     /// Like [`launch`](Self::launch), but for a kernel that is written for one specific interface, or separately for
-    /// each of several. See [`Module`](super::Module) for how regions are passed.
+    /// each of several. See [`Module`](super::Module) for how regions are passed. `shape` is a number of threads, or a
+    /// [`LaunchShape`], which may also request shared memory, clusters, or a cooperative launch.
     ///
     /// # Errors
     /// Returns [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; [`DeviceError::NoCompiler`] if the
-    /// module has no code for the device's interface. Also returns an error if the module's text does not compile, or
+    /// module has no code for the device's interface; [`DeviceError::Unsupported`] if the device does not have what the
+    /// shape requests. Also returns an error if the module's text does not compile, or
     /// if the device refuses its code. In all of these cases, nothing is enqueued.
     ///
     /// # Safety
@@ -186,18 +187,18 @@ impl<'a> Launcher<'a> {
     pub unsafe fn launch_module<P, A>(
         &mut self,
         kernel: &ModuleKernel<P>,
-        threads: impl Into<Threads>,
+        shape: impl Into<LaunchShape>,
         arguments: A,
     ) -> Result<(), DeviceError>
     where
         P: ModuleParameters,
         A: Arguments<P>,
     {
-        let text = kernel.text();
-        let Some(groups) = groups(text, threads.into())? else { return Ok(()) };
+        let (text, shape) = (kernel.text(), shape.into());
+        let Some(groups) = groups(text, shape.threads)? else { return Ok(()) };
         self.values.clear();
         arguments.values(&mut self.values);
-        self.device.launch(text, groups, &self.values)
+        self.device.launch(text, shape.groups(groups), &self.values)
     }
 
     /// Returns the device's limits on thread groups.

@@ -15,8 +15,10 @@
 
 mod argument;
 mod bounds;
+mod combination;
 mod cursor;
 mod graphs;
+mod groups;
 mod launcher;
 mod module;
 mod module_head;
@@ -28,10 +30,13 @@ mod value;
 mod view;
 
 pub use argument::{Argument, Arguments, Parameters, Read, Write};
+pub use groups::LaunchShape;
 pub use launcher::{Launcher, Threads};
 #[doc(hidden)]
 pub use module::{CParameter, ModuleParameter};
 pub use module::{CType, Module, ModuleError, ModuleKernel, ModuleParameters, Plain};
+#[doc(hidden)] // inference finds it
+pub use program::Compiled;
 pub use program::{Kernel, Program};
 #[doc(hidden)] // inference finds them
 pub use raw::{Addressed, RawInterface};
@@ -43,7 +48,9 @@ pub use signature::SignatureError;
 pub use signature::{ElementType, Parameter};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
+pub(crate) use combination::{Combination, Operation};
 pub(crate) use graphs::Graphs;
+pub(crate) use groups::Groups;
 pub(crate) use launcher::{Enqueue, Limits};
 pub(crate) use module::Code;
 pub(crate) use program::{KernelText, Source};

@@ -3,6 +3,7 @@
 use super::bounds::Bounds;
 use super::signature::{self, Signature};
 use super::{MOST_PARAMETERS, Module, Parameters, SignatureError};
+use crate::sealed::Sealed;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
@@ -123,6 +124,14 @@ impl Program {
     }
 }
 
+impl Sealed for Program {}
+
+impl Compiled for Program {
+    fn source(&self) -> Source {
+        Source::Program(*self)
+    }
+}
+
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Program").field(&self.name()).finish()
@@ -151,10 +160,22 @@ pub struct Kernel<P> {
     parameters: PhantomData<fn(P)>,
 }
 
+/// Something with a text to compile: a [`Program`] or a [`Module`].
+///
+/// ```
+/// use thalweg::kernel::{Compiled, Module};
+/// fn names(_: &impl Compiled) {}
+/// names(&Module::new("empty"));
+/// ```
+pub trait Compiled: Sealed {
+    #[doc(hidden)]
+    fn source(&self) -> Source;
+}
+
 /// The program or module that a kernel comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(clippy::large_enum_variant)] // constants cannot be boxed
-pub(crate) enum Source {
+pub enum Source {
     Program(Program),
     Module(Module),
 }

@@ -1,7 +1,7 @@
 //! Typed declared accesses, which turn a region and a mode into the view that the body receives.
 
 use super::buffer::DataCell;
-use super::combine::operation;
+use super::combine::{OnDevices, operation};
 use super::outcome::Probe;
 use super::replica::Replica;
 use super::strides::strides_of;
@@ -10,8 +10,8 @@ use crate::depend::{AccessRecord, Accumulation, Mode, Site};
 use crate::error::TaskFailure;
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
-use crate::sealed::{Internal, Sealed};
-use std::cell::UnsafeCell;
+use crate::sealed::{INTERNAL, Internal, Sealed};
+use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -60,6 +60,12 @@ pub trait Access: Replicated + Send + 'static {
 
 /// Operations of an access on its private replica. Only reductions have one.
 pub trait Replicated: Sealed {
+    /// Returns the operation by which a device combines the access's contribution, if one does.
+    #[doc(hidden)]
+    fn combination(&self) -> Option<OnDevices> {
+        None
+    }
+
     /// Allocates a new private replica and returns its address and size in bytes, if the access has one.
     ///
     /// # Safety
@@ -120,7 +126,8 @@ pub trait Replicated: Sealed {
         false
     }
 
-    /// Marks that the body has completed, so other tasks may use the private replica if it is shared.
+    /// Marks that the body has completed: other tasks may use the private replica if it is shared, and a replica that
+    /// is combined in place is combined now.
     ///
     /// # Safety
     /// As for `private`.
@@ -204,6 +211,17 @@ impl<T: Element, S: Shape> Declared<T, S> {
     #[inline]
     pub(super) fn record(&self, mode: Mode, visit: &mut dyn FnMut(Record<'_>)) {
         visit(Record(AccessRecord { datum: &self.cell().datum, block: &self.spans.block(), mode }));
+    }
+}
+
+#[cfg(feature = "dynamic")]
+impl Declared<u8, ndarray::Ix4> {
+    /// Returns a region within the bounds of `cell`, whatever its elements are.
+    pub(super) fn untyped(cell: &DataCell, block: &Block) -> Self {
+        let dense = if cell.strides() == strides_of(&block.extents()) { DENSE } else { 0 };
+        let home = cell.address(block);
+        let cell = std::ptr::from_ref(cell).map_addr(|address| address | dense);
+        Self { cell, home, spans: Spans::of_block(block), element: PhantomData }
     }
 }
 
@@ -336,12 +354,25 @@ pub struct Reduce<T, S: Shape, R> {
     mode: Mode,
     /// In a cell of its own, so that the other fields can be read while the body has a view of the replica.
     replica: UnsafeCell<Replica<T>>,
+    target: Target,
 }
+
+/// The site of the region where the task runs; `None` if the region is in the host copy.
+#[derive(Debug, Default)]
+struct Target(Cell<Option<Site>>);
+
+// SAFETY: a site is only an address, and only the owner of the task uses it, at the end of the body.
+unsafe impl Send for Target {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
         let replica = UnsafeCell::new(Replica::for_later(declared.cell().spares(), declared.spans.block().volume()));
-        Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica }
+        Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica, target: Target::default() }
+    }
+
+    fn is_in_place(&self) -> bool {
+        let Self { declared, mode, .. } = self;
+        AccessRecord { datum: &declared.cell().datum, block: &declared.block(), mode: *mode }.is_reduced_in_place()
     }
 
     /// Begins a new replica. The user's `identity` runs first.
@@ -366,6 +397,19 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     }
 }
 
+#[cfg(feature = "dynamic")]
+impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
+    /// Begins a new replica for a body that finds the region at `site`, and returns the replica's site.
+    ///
+    /// # Safety
+    /// As for [`Access::view`], until the replica is combined.
+    pub(super) unsafe fn begin_for(&self, site: Option<Site>) -> Site {
+        self.target.0.set(site);
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.begin_site() }.0
+    }
+}
+
 /// Returns the site of a replica, together with `spans`.
 pub(super) fn site_of<'a, T, D: Spans>(replica: &mut [T], spans: &'a D) -> (Site, &'a D) {
     let strides = strides_of(&spans.block().extents());
@@ -378,7 +422,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type View<'a> = S::ViewMut<'a, T>;
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
-    unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
+    unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
+        self.target.0.set(site);
         // SAFETY: the body runs once, so this is the only view.
         S::of_slice(unsafe { self.begin() }, &self.declared.spans)
     }
@@ -397,6 +442,36 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 }
 
 impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
+    fn combination(&self) -> Option<OnDevices> {
+        self.reducer.on_devices(INTERNAL).filter(|_| self.is_in_place())
+    }
+
+    unsafe fn keep(&self) {
+        if !self.is_in_place() {
+            return; // the lane of the reduction combines the replica later
+        }
+        let Self { declared, reducer, replica, .. } = self;
+        // SAFETY: the body has ended, and no lane has a ticket of this access, so nothing else uses the replica.
+        let replica = unsafe { &mut *replica.get() };
+        if replica.elements().is_empty() {
+            return; // a device has combined the contribution
+        }
+        let (own, site) = (declared.block(), declared.site(self.target.0.take()));
+        let mine = strides_of(&own.extents());
+        for_each_row(innermost(declared.cell(), &site.strides), &own, |first, len| {
+            let at = |strides: &[usize; MAX_DIMS]| {
+                (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * strides[d]).sum::<usize>()
+            };
+            let (to, from) = (at(&site.strides), at(&mine));
+            // SAFETY: the slice is a row of the region where the task runs, whose innermost elements are adjacent in
+            // host memory and in emulated devices. The members of the group follow each other, their predecessors have
+            // ended, and their successors wait for this task to end, so nothing else touches the region now.
+            let row = unsafe { std::slice::from_raw_parts_mut(site.first.cast::<T>().add(to), len) };
+            combine_all(reducer, row, &replica.elements()[from..from + len]);
+        });
+        replica.retire();
+    }
+
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
         // SAFETY: the task's owner calls this once, before the body is enqueued.
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
@@ -413,7 +488,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
         }
         // SAFETY: until the group is done, only this group's combining touches the region, and the lane of this part
         // lets only one thread at a time combine. So this thread has the block to itself.
-        unsafe { combine_at_home::<T, S, R>(declared.cell(), &declared.block(), reducer, replica.elements(), block) };
+        unsafe { combine_at_home(declared.cell(), &declared.block(), reducer, replica.elements(), block) };
     }
 
     unsafe fn replica(&self) -> Option<(&[u8], Block)> {
@@ -433,7 +508,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
         if other.is_empty() || replica.elements().is_empty() {
             return; // one of the two bodies did not run
         }
-        for_each_row::<S>(block, |first, len| {
+        for_each_row(innermost(declared.cell(), &declared.cell().strides()), block, |first, len| {
             let to: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
             let from: usize = (0..MAX_DIMS).map(|d| (first[d] - others.lo()[d]) * theirs[d]).sum();
             combine_all(reducer, &mut replica.elements_mut()[to..to + len], &other[from..from + len]);
@@ -451,7 +526,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
 ///
 /// # Safety
 /// Nothing else touches the block in the host copy during the call.
-pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
+pub(super) unsafe fn combine_at_home<T: Element, R: Reducer<T>>(
     cell: &DataCell,
     own: &Block,
     reducer: &R,
@@ -459,7 +534,7 @@ pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
     block: &Block,
 ) {
     let (home, mine) = (cell.strides(), strides_of(&own.extents()));
-    for_each_row::<S>(block, |first, len| {
+    for_each_row(innermost(cell, &home), block, |first, len| {
         let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
         let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
         // SAFETY: the slice is a row of the block, which is contiguous in the host copy, and by the safety contract
@@ -469,9 +544,15 @@ pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
     });
 }
 
-/// Calls `row` with the first index and the length of each row of `block` along its innermost dimension.
-fn for_each_row<S: Shape>(block: &Block, mut row: impl FnMut([usize; MAX_DIMS], usize)) {
-    let innermost = S::NDIM.unwrap_or(1) - 1;
+/// Returns the last dimension with more than one index if elements along it are adjacent, and the last dimension of all
+/// otherwise. `strides` are those of the region; private replicas have no gaps.
+fn innermost(cell: &DataCell, strides: &[usize; MAX_DIMS]) -> usize {
+    let last = cell.datum.shape().iter().rposition(|extent| *extent != 1).unwrap_or(0);
+    if strides[last] == 1 { last } else { MAX_DIMS - 1 }
+}
+
+/// Calls `row` with the first index and the length of each row of `block` along the dimension `innermost`.
+fn for_each_row(innermost: usize, block: &Block, mut row: impl FnMut([usize; MAX_DIMS], usize)) {
     let outer = |d: usize| if d < innermost { block.range(d) } else { block.lo()[d]..block.lo()[d] + 1 };
     for (i, j, k) in outer(0).flat_map(|i| outer(1).flat_map(move |j| outer(2).map(move |k| (i, j, k)))) {
         row([i, j, k, block.lo()[3]], block.range(innermost).len());

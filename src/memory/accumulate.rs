@@ -171,7 +171,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulated for Partial<T, S, R> {
             let elements = unsafe { &*self.elements.get() }.elements();
             // SAFETY: the part belongs to the group, so nothing else touches it before the join that combines it has
             // ended.
-            unsafe { combine_at_home::<T, S, R>(self.region.cell(), &self.block, &self.reducer, elements, &part) };
+            unsafe { combine_at_home(self.region.cell(), &self.block, &self.reducer, elements, &part) };
         }
     }
 }

@@ -12,7 +12,7 @@
 //!    ordered with each other. Claims can cover host and device memory alike, because device addresses that can be
 //!    adopted are in the same address space as host addresses.
 
-use super::dlpack::{DlElement, Layout, Tensor};
+use super::dlpack::{Layout, Tensor};
 use super::{BoxCopy, Element, Reserved, copy_box, strides_of};
 use crate::depend::Site;
 use crate::region::MAX_DIMS;
@@ -78,7 +78,7 @@ unsafe impl Send for ForeignArray {}
 
 impl ForeignArray {
     /// Turns a tensor whose memory is claimed into a home.
-    pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
+    pub(crate) fn new<T: Element>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
         let Layout { first, extents, strides, .. } = *layout;
         Self { _claim: claim, tensor, first, extents, strides, element: TypeId::of::<T>() }
     }
@@ -115,7 +115,7 @@ pub(crate) struct DeviceArray {
 
 impl DeviceArray {
     /// Takes over a tensor whose memory is claimed as a replica, and reserves a home for the data object.
-    pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
+    pub(crate) fn new<T: Element>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
         let home = Reserved::new::<T>(layout.extents.iter().product());
         Self { _claim: claim, tensor, home }
     }
@@ -156,12 +156,12 @@ impl fmt::Debug for DeviceArray {
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("cannot adopt a tensor of shape {:?}: {problem}", tensor.shape())]
-pub struct AdoptError {
+pub struct ImportError {
     tensor: Tensor,
     problem: String,
 }
 
-impl AdoptError {
+impl ImportError {
     pub(crate) fn new(tensor: Tensor, problem: String) -> Self {
         Self { tensor, problem }
     }

@@ -165,6 +165,21 @@ impl DataCell {
         Self::with_home::<T>(runtime, datum, Some(Home::Array(buffer)), base, strides)
     }
 
+    /// Creates a data object of elements of this size and alignment; `buffer` contains them, or there is no memory.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn of_size(
+        runtime: u64,
+        id: DataId,
+        shape: &[usize],
+        (element_bytes, element_align): (usize, usize),
+        buffer: Option<HostBuffer>,
+    ) -> Self {
+        let datum = Datum::new(id, shape, element_bytes, buffer.is_none());
+        let base = buffer.as_ref().map_or(std::ptr::without_provenance_mut(align_of::<Self>()), HostBuffer::first);
+        let strides = strides_of(datum.shape());
+        Self { element_align, ..Self::with_home::<u8>(runtime, datum, buffer.map(Home::Array), base, strides) }
+    }
+
     /// Creates a data object whose home is a part of a piece of memory shared with other data objects. The part
     /// contains exactly the elements of the shape.
     pub(crate) fn together<T: Element>(runtime: u64, id: DataId, shape: &[usize], part: Part) -> Self {

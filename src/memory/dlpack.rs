@@ -10,8 +10,8 @@
 //!    home.
 //! 2. Memory that others may be reading is never adopted, because tasks that access the data object would write to it.
 
+use super::Element;
 use super::strides::{strides_of, strides_of_view};
-use super::{Element, Shape};
 use crate::error::SubmitError;
 use crate::region::MAX_DIMS;
 use crate::sealed::Sealed;
@@ -338,21 +338,21 @@ impl Tensor {
         }
     }
 
-    /// Checks whether the tensor can become a data object of type `T` in `S` dimensions, and returns its layout.
-    pub(crate) fn check<T: DlElement, S: Shape>(&self) -> Result<Layout, String> {
+    /// Checks whether the tensor can become a data object whose elements have the layout of `T` and this type, with this
+    /// number of dimensions, or any. Returns its layout.
+    pub(crate) fn check<T: Element>(&self, data_type: DlDataType, dimensions: Option<usize>) -> Result<Layout, String> {
         let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
         if self.is_shared {
             return Err(
                 "it was exported read-only, but a data object's tasks may write it; try to export `inout`".to_owned()
             );
         }
-        if dtype != T::DATA_TYPE {
+        if dtype != data_type {
             return Err(format!(
-                "its elements are {dtype}, and the data object's are {}; try another type, or convert them first",
-                T::DATA_TYPE
+                "its elements are {dtype}, and the data object's are {data_type}; try another type, or convert them first"
             ));
         }
-        let dimensions = S::NDIM.map_or(ndim, |dimensions| dimensions as i32);
+        let dimensions = dimensions.map_or(ndim, |dimensions| dimensions as i32);
         if ndim != dimensions || !(1..=MAX_DIMS as i32).contains(&ndim) {
             return Err(format!(
                 "it has {ndim} dimensions, and the data object {dimensions}; try another type, or `reshape` it first"

@@ -25,6 +25,8 @@ mod combine;
 mod copy;
 mod detached;
 pub(crate) mod dlpack;
+#[cfg(feature = "dynamic")]
+pub(crate) mod dynamic;
 mod home;
 mod huge;
 mod iteration;

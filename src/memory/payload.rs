@@ -2,12 +2,13 @@
 
 use super::access::Group;
 use super::access_list::{DeviceSites, Sites};
+use super::combine::OnDevices;
 use super::outcome::Probe;
 use super::{Access, AccessList, LentOut};
 use crate::depend::{AccessRecord, Accumulation, Body, Context, Detachment, Env, Kinds, Stop, TaskRef};
 use crate::error::{BoxError, TaskFailure};
 use crate::ids::Iteration;
-use crate::kernel::{DeviceSite, Launcher};
+use crate::kernel::{Combination, DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::Block;
 use crate::sealed::Sealed;
@@ -344,6 +345,10 @@ unsafe impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
 
     fn discard(&self) {
         drop(self.bodies.take());
+    }
+
+    fn combination(&self, access: usize) -> Option<Combination> {
+        self.accesses.at(access).combination().map(|OnDevices(combination)| combination)
     }
 
     fn private(&self, access: usize) -> Option<(*mut u8, usize)> {

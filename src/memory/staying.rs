@@ -2,11 +2,12 @@
 //! accesses.
 
 use super::access_list::{DeviceSites, Sites};
+use super::combine::OnDevices;
 use super::{AccessList, IntoOutcome};
 use crate::depend::{AccessRecord, Body, Context, Env, Kinds, Stop};
 use crate::error::BoxError;
 use crate::ids::Iteration;
-use crate::kernel::{DeviceSite, Launcher};
+use crate::kernel::{Combination, DeviceSite, Launcher};
 use crate::region::Block;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -65,6 +66,10 @@ where
     }
 
     fn discard(&self) {} // the next replay may run the body
+
+    fn combination(&self, access: usize) -> Option<Combination> {
+        self.accesses.at(access).combination().map(|OnDevices(combination)| combination)
+    }
 
     fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
         // SAFETY: the engine calls this only before it enqueues the body, so there is no view yet.

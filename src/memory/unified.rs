@@ -7,7 +7,7 @@
 //!
 //! Aliases take no room and are never evicted. Copies between them are at most hints to the system to move pages
 //! (`driver/threads/devices/`). If a device of the runtime does not reach unified memory, or the host may not touch
-//! it while kernels run, `rt.unified` makes an ordinary array.
+//! it while kernels run, `MemoryKind::Unified` makes an ordinary array.
 //!
 //! This module knows nothing about pages, which the system moves to where they are touched.
 //!

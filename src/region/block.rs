@@ -28,7 +28,7 @@ impl Block {
     /// Makes the box with these ranges, outermost dimension first.
     ///
     /// # Panics
-    /// Panics if there are more than [`MAX_DIMS`] ranges.
+    /// Panics if there are more than four ranges.
     #[track_caller]
     pub fn new(ranges: &[Range<usize>]) -> Self {
         assert!(ranges.len() <= MAX_DIMS, "a block has at most {MAX_DIMS} dimensions");

@@ -1,7 +1,7 @@
 //! Regions: the boxes inside a data object that tasks declare.
 //!
 //! This module is pure arithmetic on index ranges, without data, tasks or locks. A [`Block`] is a half-open box of up
-//! to [`MAX_DIMS`] dimensions. Two maps store a value for each part of a data object and split parts where a new block
+//! to `MAX_DIMS` dimensions. Two maps store a value for each part of a data object and split parts where a new block
 //! crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash table, and a grid or a tree of
 //! boxes).
 //!

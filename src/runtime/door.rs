@@ -11,8 +11,8 @@ use crate::depend::running;
 use crate::driver::shared::Shared;
 use crate::driver::threads::Threads;
 use crate::ids::{DataId, DeviceId};
-use crate::memory::adopted::{AdoptError, Claim, DeviceArray, ForeignArray};
-use crate::memory::dlpack::{DlDevice, DlElement, Layout, Tensor};
+use crate::memory::adopted::{Claim, DeviceArray, ForeignArray, ImportError};
+use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, Layout, Tensor};
 use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified, shared_pages};
 use crate::sync::{InChild, tell_in_child};
 use crate::task::{Data, Owner, Token, Value};
@@ -28,6 +28,8 @@ pub(crate) struct Door {
     pub(super) id: u64,
     pub(super) on_fast_path: bool,
     pub(super) capacities: Capacities,
+    /// The size of the largest data object whose reductions are combined where they run.
+    in_place_bytes: u64,
     owner: Arc<Releaser>,
     next_data: AtomicU64,
     pub(super) scopes: OpenScopes,
@@ -44,6 +46,7 @@ impl Door {
             owner: Arc::new(Releaser::new(&driver)),
             next_data: AtomicU64::new(0),
             scopes: OpenScopes::default(),
+            in_place_bytes: in_place_bytes(&driver),
             capacities,
             driver,
         });
@@ -73,7 +76,7 @@ impl Door {
     }
 
     /// Registers a new data object. If it is created in a task's body, that task's children may access it.
-    fn enter(&self, mut cell: DataCell) -> DataCell {
+    pub(super) fn enter(&self, mut cell: DataCell) -> DataCell {
         self.mark(&mut cell);
         if !self.shared().is_in_child() {
             self.driver.register(&cell);
@@ -81,8 +84,12 @@ impl Door {
         cell
     }
 
-    /// If a task's body runs here, lets its children access a new data object.
+    /// Records in a new data object where its reductions run and, if a task's body runs here, that the task's children
+    /// may access it.
     pub(super) fn mark(&self, cell: &mut DataCell) {
+        if self.in_place_bytes > 0 && cell.datum.bytes() <= self.in_place_bytes {
+            cell.datum.set_reduced_in_place();
+        }
         if let Some(task) = running::task_here(self.id) {
             cell.datum.set_made_by(task);
         }
@@ -175,29 +182,39 @@ impl Door {
         Data::new(cell, self.owner())
     }
 
-    pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
+    pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, ImportError> {
+        Ok(Data::new(self.adopt_as::<T>(tensor, T::DATA_TYPE, S::NDIM)?, self.owner()))
+    }
+
+    /// Adopts a tensor whose elements have the layout of `T` and this type.
+    pub(super) fn adopt_as<T: Element>(
+        &self,
+        tensor: Tensor,
+        data_type: DlDataType,
+        dimensions: Option<usize>,
+    ) -> Result<DataCell, ImportError> {
         let id = self.next_data();
         let to_adopt = || {
             self.shared().in_own_process().map_err(|forked| forked.to_string())?;
-            let layout = tensor.check::<T, S>()?;
+            let layout = tensor.check::<T>(data_type, dimensions)?;
             let on = self.device_of(tensor.device(), &layout)?;
             let claim = Claim::of(layout.first.addr(), layout.span_bytes, &format!("data object {}", id.0))?;
             Ok((layout, on, claim))
         };
         let (layout, on, claim) = match to_adopt() {
             Ok(found) => found,
-            Err(problem) => return Err(AdoptError::new(tensor, problem)),
+            Err(problem) => return Err(ImportError::new(tensor, problem)),
         };
         let Some((threads, device)) = on else {
             let home = ForeignArray::new::<T>(tensor, &layout, claim);
-            return Ok(Data::new(self.enter(DataCell::foreign::<T>(self.id, id, &layout, home)), self.owner()));
+            return Ok(self.enter(DataCell::foreign::<T>(self.id, id, &layout, home)));
         };
         let home = DeviceArray::new::<T>(tensor, &layout, claim);
         let cell = self.enter(DataCell::adopted::<T>(self.id, id, &layout, device.space(), home));
         if layout.span_bytes > 0 {
             threads.adopt(&cell.datum, device, layout.first.expose_provenance(), layout.strides);
         }
-        Ok(Data::new(cell, self.owner()))
+        Ok(cell)
     }
 
     /// Returns the device with this memory and the driver's threads, `None` if it is host memory, or the reason why the
@@ -227,6 +244,16 @@ impl Door {
     pub(super) fn owner(&self) -> Weak<dyn Owner> {
         Arc::downgrade(&self.owner) as Weak<dyn Owner>
     }
+}
+
+/// Returns the size of the largest data object whose reductions are combined where they run: 0 unless all tasks run on
+/// one device, and otherwise so little that the object and its contributions fit the device together.
+fn in_place_bytes(driver: &AnyDriver) -> u64 {
+    /// The part of a device's memory that the object may take.
+    const PART_OF_MEMORY: u64 = 8;
+    let machine = &driver.shared().machine;
+    let is_one_device = driver.runs_on_devices() && machine.num_devices() == 1 && machine.num_cpu_units() == 0;
+    if is_one_device { machine.capacity_bytes(DeviceId(0).space()) / PART_OF_MEMORY } else { 0 }
 }
 
 impl InChild for Door {

@@ -1,7 +1,7 @@
 //! Arrays in memory allocated by another library, and arrays in memory that is better suited to devices.
 
 use super::runtime::Runtime;
-use crate::memory::adopted::AdoptError;
+use crate::memory::adopted::ImportError;
 use crate::memory::dlpack::{DlElement, Tensor};
 use crate::memory::{Element, MemoryKind, Shape};
 use crate::task::Data;
@@ -28,7 +28,7 @@ impl Runtime {
     /// Fails if the tensor is in the memory of a device that belongs to none of the runtime's units, or is not in the
     /// memory that it claims to be in; if it has another element type or number of dimensions, or strides that do not
     /// describe consecutive rows; or if another data object has adopted a part of it. The error contains the tensor.
-    pub fn from_dlpack<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
+    pub fn from_dlpack<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, ImportError> {
         self.door.adopt(tensor)
     }
 

@@ -21,6 +21,8 @@ mod children;
 mod detached;
 mod device_checks;
 mod door;
+#[cfg(feature = "dynamic")]
+mod dynamic;
 mod end;
 mod entrance;
 mod explain;

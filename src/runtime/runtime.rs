@@ -146,7 +146,8 @@ impl Runtime {
         self.door.driver.now()
     }
 
-    /// Returns the graph of the tasks submitted so far, if [`Builder::record_graph`] was set.
+    /// Returns the graph of the tasks submitted so far, if [`Builder::record_graph`](crate::Builder::record_graph) was
+    /// set.
     #[cfg(feature = "graph")]
     pub fn graph(&self) -> Option<TaskGraph> {
         if self.shared().is_in_child() { None } else { self.shared().engine.graph() }

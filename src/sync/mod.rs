@@ -29,6 +29,7 @@ pub(crate) mod fiber;
 mod fixed;
 mod fork;
 mod forked;
+mod found;
 mod lock;
 mod owned;
 mod pool;

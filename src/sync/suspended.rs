@@ -18,6 +18,7 @@
 //! 2. A task that waits, directly or indirectly, for a task that does not end is blocked, so its block and the edges to
 //!    it stay valid. Therefore all tasks that depend on a task on the list can be visited under the lock.
 
+use super::found::Found;
 use super::owned::OwnedTask;
 use super::task::{Kind, Task, TaskRef};
 use parking_lot::Mutex;
@@ -70,16 +71,6 @@ pub(crate) struct Step<'a, K: Kind> {
     pub(crate) task: &'a Task<K>,
     pub(crate) body: &'a K::Body,
     pub(crate) behind: Behind,
-}
-
-/// A task that a search has found.
-struct Found<K: Kind, N> {
-    task: TaskRef<K>,
-    /// Index of the task that this one depends on. The first task has its own index instead.
-    from: usize,
-    behind: Behind,
-    /// The layer above's note; present only if the task is suspended.
-    note: Option<N>,
 }
 
 /// The callbacks of a search.
@@ -160,17 +151,15 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
     ) -> Option<R> {
         let Search { mut keys, goes_on, describe } = search;
         let mut list = self.all.0.lock();
-        let mut visited =
-            Visited { most: list.credit, found: Vec::new(), seen: FxHashSet::default(), known: FxHashSet::default() };
-        visited.add_stack(&self.stack, 0);
+        let mut visited = Visited { found: Found::at_most(list.credit), seen: FxHashSet::default() };
+        visited.add_stack(&self.stack, None);
         let mut next = 0;
         while next < visited.found.len() {
             list.credit = list.credit.saturating_sub(1);
             if next % UNASKED == UNASKED - 1 && !goes_on() {
                 break;
             }
-            let Found { task, note, .. } = &visited.found[next];
-            let (task, note) = (task.clone(), note.clone());
+            let (task, (_, note)) = (visited.found.task(next).clone(), visited.found.note(next).clone());
             // SAFETY: the lock is held, and the task is suspended or blocked by a suspended task, so its body stays
             // valid (invariant 2). The task's owner has only shared references to the body.
             let body = unsafe { task.body_address().as_ref() };
@@ -183,65 +172,44 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
                 stacks.is_some() || !is_new
             });
             if is_there {
-                let way = visited.way(next);
+                let path = visited.found.path_to(next);
                 let step = |place: &usize| {
-                    let Found { task, behind, .. } = &visited.found[*place];
+                    let (task, (behind, _)) = (visited.found.task(*place), visited.found.note(*place));
                     // SAFETY: the same argument applies, because the lock is still held.
                     let body = unsafe { task.body_address().as_ref() };
                     Step { task, body, behind: *behind }
                 };
-                return Some(describe(&way.iter().map(step).collect::<Vec<_>>()));
+                return Some(describe(&path.iter().map(step).collect::<Vec<_>>()));
             }
-            waiting.iter().for_each(|stack| visited.add_stack(stack, next));
+            waiting.iter().for_each(|stack| visited.add_stack(stack, Some(next)));
             // SAFETY: by the same argument, the task does not end while the lock is held.
-            unsafe { task.successors(|successor| _ = visited.add(successor, next, Behind::Edge, None)) };
+            unsafe { visited.found.add_successors(next, || (Behind::Edge, None), |_, _| true) };
             next += 1;
         }
         None
     }
 }
 
-/// The tasks that a search has found, in the order in which it visits them.
+/// The tasks that a search has found, and the keys that it has visited.
 struct Visited<K: Kind, N> {
-    /// Maximum number of tasks that the search may find.
-    most: usize,
-    found: Vec<Found<K, N>>,
-    /// The keys visited so far.
+    /// The tasks, each with the reason why it has to wait for the task from which it was reached. A suspended task also
+    /// has the note of the layer above.
+    found: Found<K, (Behind, Option<N>)>,
     seen: FxHashSet<Key>,
-    /// The addresses of the tasks found so far.
-    known: FxHashSet<usize>,
 }
 
 impl<K: Kind, N: Clone> Visited<K, N> {
-    fn add(&mut self, task: TaskRef<K>, from: usize, behind: Behind, note: Option<N>) -> Option<usize> {
-        let is_new = self.found.len() < self.most && self.known.insert(task.address());
-        is_new.then(|| {
-            self.found.push(Found { task, from, behind, note });
-            self.found.len() - 1
-        })
-    }
-
     /// Adds the task on top of a stack, which depends on `from`, and the tasks beneath it.
-    fn add_stack(&mut self, stack: &Stack<K, N>, from: usize) {
+    fn add_stack(&mut self, stack: &Stack<K, N>, from: Option<usize>) {
         let mut top = None;
         for (task, note) in stack.iter() {
-            let (from, behind) = top.map_or((from, Behind::Waits), |top| (top, Behind::Beneath));
-            let added = self.add(task.clone(), from, behind, Some(note.clone()));
+            let (from, behind) = top.map_or((from, Behind::Waits), |top| (Some(top), Behind::Beneath));
+            let added = self.found.add(task.clone(), from, (behind, Some(note.clone())));
             match (top, added) {
                 (None, None) => return, // already found
                 (None, added) => top = added,
                 _ => {}
             }
         }
-    }
-
-    /// Returns the indices of the tasks on the path to the task with the index `last`.
-    fn way(&self, last: usize) -> Vec<usize> {
-        let mut way = vec![last];
-        while let Some(place) = way.last().copied().filter(|place| *place > 0) {
-            way.push(self.found[place].from);
-        }
-        way.reverse();
-        way
     }
 }

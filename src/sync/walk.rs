@@ -6,7 +6,7 @@
 //!
 //! A walk consists of stages. Each stage begins at a *root*, a task that some guard prevents from ending: either the
 //! borrowed owner, or a lock that the task's thread must take before it can release the task. The walk keeps references
-//! to all tasks that it has visited until it is dropped, so an address uniquely identifies a task.
+//! to all tasks that it has visited until it is dropped ([`Found`]).
 //!
 //! A walk never changes a task, and takes no lock while it follows edges.
 //!
@@ -17,10 +17,10 @@
 //! 2. A [`Met`] is lent to the caller only for the duration of the stage.
 
 use super::exposed::Exposed;
+use super::found::Found;
 use super::owned::OwnedTask;
 use super::suspended::Suspended;
 use super::task::{Kind, Task, TaskRef};
-use rustc_hash::FxHashMap;
 use std::panic::Location;
 
 /// The caller's decision about a visited task.
@@ -36,19 +36,14 @@ pub(crate) enum Next {
 
 /// The state of a walk; see the module documentation.
 pub(crate) struct Walk<K: Kind> {
-    /// The tasks in the order in which they were visited, each with the index of the task from which it was reached. A
-    /// root has its own index instead.
-    met: Vec<(TaskRef<K>, usize)>,
-    /// The tasks' indices, by address.
-    places: FxHashMap<usize, usize>,
-    /// Number of tasks that the walk may still visit.
-    left: usize,
+    /// The tasks that were visited. Roots are first tasks.
+    found: Found<K, ()>,
     stopped: bool,
 }
 
 /// A task that was visited in the current stage.
 pub(crate) struct Met<'a, K: Kind> {
-    walk: &'a Walk<K>,
+    found: &'a Found<K, ()>,
     place: usize,
     /// Index of the stage's root.
     root: usize,
@@ -77,12 +72,12 @@ pub(crate) struct Running<'a, K: Kind> {
 impl<K: Kind> Walk<K> {
     /// Creates a walk that visits at most this many tasks.
     pub(crate) fn at_most(tasks: usize) -> Self {
-        Self { met: Vec::new(), places: FxHashMap::default(), left: tasks, stopped: false }
+        Self { found: Found::at_most(tasks), stopped: false }
     }
 
     /// Whether the walk was cut short because there were too many tasks.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.left == 0
+        self.found.is_full()
     }
 
     /// Whether the caller has ended the walk.
@@ -141,59 +136,42 @@ impl<K: Kind> Walk<K> {
         if self.stopped {
             return;
         }
-        let known = self.places.get(&root.address()).copied();
+        let known = self.found.place_of(&root);
         let first = match known {
             // The task used to wait for another task but no longer does.
             Some(place) => {
-                self.met[place].1 = place;
+                self.found.begin_again_at(place);
                 place
             }
-            None => match self.add(root, None) {
+            None => match self.found.add(root, None, ()) {
                 Some(place) => place,
                 None => return,
             },
         };
         let mut open = Vec::new();
-        self.ask(first, first, see, &mut open);
+        let Self { found, stopped } = self;
+        // Shows a task to the caller, and adds it to `open` if the walk should continue beyond it.
+        let mut ask = |found: &Found<K, ()>, place: usize, open: &mut Vec<usize>| {
+            match see(Met { found, place, root: first }) {
+                Next::Beyond => open.push(place),
+                Next::Aside => {}
+                Next::Stop => *stopped = true,
+            }
+            !*stopped
+        };
+        let mut goes_on = ask(found, first, &mut open);
         if known.is_some() {
             return; // the tasks beyond it have been visited too
         }
         let mut next = 0;
-        while let Some(place) = open.get(next).copied().filter(|_| !self.stopped && self.left > 0) {
+        while let Some(place) = open.get(next).copied().filter(|_| goes_on && !found.is_full()) {
             next += 1;
-            let task = self.met[place].0.clone();
-            let mut successors = Vec::new();
+            let see = |found: &Found<K, ()>, new: usize| {
+                goes_on = ask(found, new, &mut open);
+                goes_on
+            };
             // SAFETY: the task is either the root, which does not end, or blocked by the root (invariant 1).
-            unsafe { task.successors(|successor| successors.push(successor)) };
-            for successor in successors {
-                if self.stopped {
-                    break;
-                }
-                if let Some(new) = self.add(successor, Some(place)) {
-                    self.ask(new, first, see, &mut open);
-                }
-            }
-        }
-    }
-
-    /// Adds a task, unless it is already known or the walk has visited too many tasks.
-    fn add(&mut self, task: TaskRef<K>, from: Option<usize>) -> Option<usize> {
-        let place = self.met.len();
-        if self.left == 0 || self.places.contains_key(&task.address()) {
-            return None;
-        }
-        self.left -= 1;
-        self.places.insert(task.address(), place);
-        self.met.push((task, from.unwrap_or(place)));
-        Some(place)
-    }
-
-    /// Shows a task to the caller, and adds it to `open` if the walk should continue beyond it.
-    fn ask(&mut self, place: usize, root: usize, see: &mut dyn FnMut(Met<'_, K>) -> Next, open: &mut Vec<usize>) {
-        match see(Met { walk: self, place, root }) {
-            Next::Beyond => open.push(place),
-            Next::Aside => {}
-            Next::Stop => self.stopped = true,
+            unsafe { found.add_successors(place, || (), see) };
         }
     }
 }
@@ -201,7 +179,7 @@ impl<K: Kind> Walk<K> {
 impl<'a, K: Kind> Met<'a, K> {
     /// Returns the task.
     pub(crate) fn task(&self) -> &'a Task<K> {
-        &self.walk.met[self.place].0
+        self.found.task(self.place)
     }
 
     /// Returns the body. The caller may read only those parts of it that do not change while the body runs.
@@ -228,7 +206,7 @@ impl<'a, K: Kind> Met<'a, K> {
 
     /// Returns the task from which this one was reached, or `None` if this is the root.
     pub(crate) fn before(&self) -> Option<Self> {
-        let before = self.walk.met[self.place].1;
+        let before = self.found.before(self.place);
         (self.place != self.root).then_some(Self { place: before, ..*self })
     }
 }

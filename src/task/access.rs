@@ -6,9 +6,10 @@ use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::dlpack::DlElement;
 use crate::memory::{
-    Access, Accumulate, AtomicElement, Commute, Concur, Declared, Element, Follow, In, Out, Reduce, Reducer, Shape,
-    Update, WeakRead, WeakUpdate, operation,
+    Access, Accumulate, AtomicElement, Commute, Concur, DataCell, Declared, Element, Follow, In, Out, Reduce, Reducer,
+    Shape, Update, WeakRead, WeakUpdate, operation,
 };
+use crate::region::{Block, MAX_DIMS};
 use crate::sealed::{Internal, Sealed};
 use ndarray::Ix1;
 
@@ -63,28 +64,34 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
     /// Checks that a task of `runtime` may access this region.
     #[inline]
     pub(crate) fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-        let datum = &self.data.cell.datum;
-        datum.expect_access();
-        let inside = match S::NDIM {
-            Some(1) => self.block.lo()[0] <= self.block.hi()[0] && self.block.hi()[0] <= datum.shape()[0],
-            _ => datum.whole().encloses(&self.block),
-        };
-        if inside && self.data.cell.runtime == runtime { Ok(()) } else { self.refuse(runtime) }
+        check(&self.data.cell, &self.block, S::NDIM.unwrap_or(MAX_DIMS), runtime)
     }
+}
 
-    #[cold]
-    fn refuse(&self, runtime: u64) -> Result<(), SubmitError> {
-        let (cell, task) = (&*self.data.cell, String::new()); // the caller knows its name
-        if cell.runtime != runtime {
-            return Err(SubmitError::ForeignData { task: task.into(), data: cell.datum.to_string() });
-        }
-        Err(SubmitError::OutOfBounds {
-            task: task.into(),
-            data: cell.datum.to_string(),
-            region: cell.datum.describe(&self.block),
-            shape: cell.datum.describe(&cell.datum.whole()),
-        })
+/// Checks that a task of `runtime` may access a block of a data object of at most this many dimensions.
+#[inline]
+pub(super) fn check(cell: &DataCell, block: &Block, dimensions: usize, runtime: u64) -> Result<(), SubmitError> {
+    let datum = &cell.datum;
+    datum.expect_access();
+    let inside = match dimensions {
+        1 => block.lo()[0] <= block.hi()[0] && block.hi()[0] <= datum.shape()[0],
+        _ => datum.whole().encloses(block),
+    };
+    if inside && cell.runtime == runtime { Ok(()) } else { refuse(cell, block, runtime) }
+}
+
+#[cold]
+fn refuse(cell: &DataCell, block: &Block, runtime: u64) -> Result<(), SubmitError> {
+    let task = String::new().into(); // the caller knows its name
+    if cell.runtime != runtime {
+        return Err(SubmitError::ForeignData { task, data: cell.datum.to_string() });
     }
+    Err(SubmitError::OutOfBounds {
+        task,
+        data: cell.datum.to_string(),
+        region: cell.datum.describe(block),
+        shape: cell.datum.describe(&cell.datum.whole()),
+    })
 }
 
 /// An access that [`Runtime::to_dlpack`](crate::Runtime::to_dlpack) can export: `input` or `inout` of a region.

@@ -72,12 +72,12 @@ impl Handle {
 #[derive(Clone)]
 pub struct Kept {
     pub(crate) cell: Arc<DataCell>,
-    _handle: Arc<Handle>,
+    pub(super) handle: Arc<Handle>,
 }
 
 impl Kept {
     pub(super) fn new(cell: &Arc<DataCell>, handle: &Arc<Handle>) -> Self {
-        Self { cell: cell.clone(), _handle: handle.clone() }
+        Self { cell: cell.clone(), handle: handle.clone() }
     }
 }
 
@@ -102,6 +102,12 @@ impl<T: Element, S: Shape> Data<T, S> {
     pub(crate) fn new(cell: DataCell, owner: Weak<dyn Owner>) -> Self {
         let cell = Arc::new(cell);
         Self { handle: Handle::new(&cell, owner), cell, element: PhantomData }
+    }
+
+    /// Returns another handle of a data object, whose elements are of this type in this number of dimensions.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn of_parts(cell: Arc<DataCell>, handle: Arc<Handle>) -> Self {
+        Self { cell, handle, element: PhantomData }
     }
 
     /// Returns a handle of a data object that something other than its handles releases.

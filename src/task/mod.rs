@@ -23,6 +23,8 @@ mod accesses;
 mod border;
 mod borrowed;
 mod cut;
+#[cfg(feature = "dynamic")]
+pub(crate) mod dynamic;
 mod each;
 mod handle;
 mod iteration;

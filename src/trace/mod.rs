@@ -20,13 +20,16 @@ use crate::region::Block;
 use clock::Clock;
 use lane::Local;
 use names::Names;
+use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::panic::Location;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use thalweg_trace::record::{self, NO_UNIT, UNKNOWN, first, long, of_unit};
+use thalweg_trace::frame::{RecordedDependence, Recording};
+use thalweg_trace::record::{self, NO_TASK, NO_UNIT, UNKNOWN, first, long, of_unit};
 pub(crate) use thalweg_trace::record::{Between, End, Happened, Mode, Stage, Why};
 use writer::Writer;
 
@@ -55,9 +58,14 @@ pub(crate) struct Tracer {
 
 static NEXT_TRACER: AtomicU64 = AtomicU64::new(0);
 
+/// A thread's chunks, one for each tracer for which the thread has recorded something.
+struct Locals {
+    latest: Option<Local>,
+    others: Vec<Local>,
+}
+
 thread_local! {
-    /// This thread's chunks: one for each tracer for which the thread has recorded something.
-    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+    static LOCALS: RefCell<Locals> = const { RefCell::new(Locals { latest: None, others: Vec::new() }) };
 }
 
 impl Tracer {
@@ -102,29 +110,32 @@ impl Tracer {
         self.with_local(|local| {
             let relative = local.begin(N, &self.writer, time);
             let words = record(local, relative);
-            local.store(&words);
+            local.store(words);
         });
     }
 
-    #[inline]
+    #[inline(always)] // on the path of every traced task
     fn with_local(&self, record: impl FnOnce(&mut Local)) {
         // A thread that is exiting no longer records anything.
         let _ = LOCALS.try_with(|locals| {
             let Ok(mut locals) = locals.try_borrow_mut() else { return };
-            let local = match locals.iter().position(|local| local.tracer == self.number) {
-                Some(at) => &mut locals[at],
-                None => self.enter(&mut locals),
-            };
-            record(local);
+            if locals.latest.as_ref().is_none_or(|local| local.tracer != self.number) {
+                self.enter(&mut locals);
+            }
+            if let Some(local) = &mut locals.latest {
+                record(local);
+            }
         });
     }
 
-    /// Gives this thread a chunk, and drops its chunks of tracers that have ended.
+    /// Makes this thread's chunks for this tracer the latest. Drops its chunks of tracers that have ended.
     #[cold]
-    fn enter<'a>(&self, locals: &'a mut Vec<Local>) -> &'a mut Local {
-        locals.retain(|local| !local.is_abandoned());
-        locals.push(Local::new(self.number, &self.writer));
-        locals.last_mut().expect("a local was just pushed")
+    fn enter(&self, locals: &mut Locals) {
+        locals.others.extend(locals.latest.take());
+        locals.others.retain(|local| !local.is_abandoned());
+        let known = locals.others.iter().position(|local| local.tracer == self.number);
+        let local = known.map(|at| locals.others.swap_remove(at));
+        locals.latest = Some(local.unwrap_or_else(|| Local::new(self.number, &self.writer)));
     }
 
     /// Records that a task was submitted, possibly in the body of its parent.
@@ -132,18 +143,21 @@ impl Tracer {
     pub(crate) fn submitted(
         &self,
         task: TaskId,
-        name: &str,
+        name: &Cow<'static, str>,
         location: &'static Location<'static>,
         parent: Option<TaskId>,
     ) {
-        let now = self.now();
-        self.push(now, |local, time| {
+        self.with_local(|local| {
             let site = local.site(name, location, &self.names);
-            [first(record::SUBMITTED, site, time), task.0]
+            let time = local.begin(3, &self.writer, self.now());
+            match local.submit(task) {
+                true => local.store([first(record::NEXT, site, time)]),
+                false => local.store([first(record::SUBMITTED, site, time), task.0]),
+            }
+            if let Some(parent) = parent {
+                local.store([long(record::PARENT, parent.0)]);
+            }
         });
-        if let Some(parent) = parent {
-            self.push(now, |_, _| [long(record::PARENT, parent.0)]);
-        }
     }
 
     /// Returns whether [`access`](Self::access) has to be called for each access of a submitted task.
@@ -151,10 +165,10 @@ impl Tracer {
         self.accesses
     }
 
-    /// Records that the task most recently recorded by this thread accesses a region. `describe` returns the region's
-    /// size in bytes and its ranges as text.
+    /// Records that a task accesses a region. `describe` returns the region's size in bytes and its ranges as text.
     pub(crate) fn access(
         &self,
+        task: TaskId,
         (data, known): (DataId, &dyn Describe),
         block: &Block,
         mode: Mode,
@@ -163,8 +177,9 @@ impl Tracer {
         self.know(data, known);
         self.with_local(|local| {
             let region = local.region(data, block, &self.names, describe);
-            local.begin(1, &self.writer, local.last_time());
-            local.store(&[first(record::ACCESS, region, mode as u32)]);
+            local.begin(2, &self.writer, local.last_time());
+            local.speak_of(task);
+            local.store([first(record::ACCESS, region, mode as u32)]);
         });
     }
 
@@ -185,24 +200,32 @@ impl Tracer {
                 }
                 _ => UNKNOWN,
             };
-            // Room for the dependent task as well, because a dependence must follow it in the same chunk.
             local.begin(3, &self.writer, local.last_time());
-            if local.dependent != Some(to) {
-                local.store(&[long(record::DEPENDENT, to.0)]);
-                local.dependent = Some(to);
-            }
+            local.speak_of(to);
             match u32::try_from(to.0.wrapping_sub(from.0)) {
                 Ok(distance) => {
                     let kind = if carries_value { record::VALUE } else { record::ORDER };
-                    local.store(&[first(kind, small, distance)]);
+                    local.store([first(kind, small, distance)]);
                 }
-                Err(_) => local.store(&[first(record::FAR, carries_value.into(), 0), from.0]),
+                Err(_) => local.store([first(record::FAR, carries_value.into(), 0), from.0]),
             }
         });
     }
 
-    /// Records that a body ended at time `ended` after running for `duration`, both in ticks.
+    /// Records that a body which began at time `since` has returned without an error on a unit without devices.
     #[inline]
+    pub(crate) fn done(&self, task: TaskId, unit: UnitId, since: u64) {
+        let now = self.now();
+        let duration = now.saturating_sub(since);
+        if !record::fits_done(task.0, duration) {
+            return self.ran(task, Some(unit), None, (now, duration), End::Done);
+        }
+        self.push(now, |_, time| {
+            [first(record::DONE, of_unit(unit.0.into(), End::Done as u8), time), record::done(task.0, duration)]
+        });
+    }
+
+    /// Records that a body ended at time `ended` after running for `duration`, both in ticks.
     pub(crate) fn ran(
         &self,
         task: TaskId,
@@ -234,20 +257,31 @@ impl Tracer {
         });
     }
 
+    /// Records that a replay of a recording was submitted at a time. The arguments are the first tasks of both.
+    pub(crate) fn replayed(&self, recording: TaskId, replay: TaskId, at: u64) {
+        self.push(at, |_, time| [first(record::REPLAYED, 0, time), recording.0, replay.0]);
+    }
+
+    /// Records that a replay has begun.
+    pub(crate) fn begun(&self, recording: TaskId, replay: TaskId) {
+        self.push(self.now(), |_, time| [first(record::BEGUN, 0, time), recording.0, replay.0]);
+    }
+
     /// Records that a copy of `bytes` bytes has completed `elapsed_ns` after it was ordered. `elapsed_ns` includes
-    /// `waited_ns` of waiting.
+    /// `waited_ns` of waiting. `task` is the task that waited for the copy.
     pub(crate) fn copied(
         &self,
         data: DataId,
         (from, to): (SpaceId, SpaceId),
         bytes: u64,
         (elapsed_ns, waited_ns): (u64, u64),
-        why: Why,
+        (task, why): (Option<TaskId>, Why),
     ) {
         let (elapsed, waited) = (self.ticks(elapsed_ns), self.ticks(waited_ns).min(u64::from(u32::MAX)));
         self.push(self.now(), |_, time| {
             let between = u64::from(from.0) << 32 | u64::from(to.0) << 48;
-            [first(record::COPY, why as u32, time), elapsed, waited | between, bytes, data.0]
+            let task = task.map_or(NO_TASK, |task| task.0);
+            [first(record::COPY, why as u32, time), elapsed, waited | between, bytes, data.0, task]
         });
     }
 
@@ -265,7 +299,7 @@ impl Tracer {
     /// the number of indices that CPU units get.
     pub(crate) fn decided(&self, space: u64, instance: u64, state: u8, pivot: usize) {
         self.push(self.now(), |local, time| {
-            let site = local.site(&format!("space {space}"), Location::caller(), &self.names);
+            let site = local.find_site(&format!("space {space}"), Location::caller(), &self.names);
             let pivot = u32::try_from(pivot).unwrap_or(u32::MAX);
             [first(record::DECISION, site, time), instance, u64::from(state) | u64::from(pivot) << 8]
         });
@@ -274,6 +308,65 @@ impl Tracer {
     /// Writes the remaining records and closes the trace. Later events are dropped.
     pub(crate) fn end(&self) {
         self.writer.end(self.now(), self.clock.ticks_per_ns());
+    }
+}
+
+/// A recording whose tasks are being recorded. It is written when this is dropped.
+pub(crate) struct InRecording {
+    tracer: Arc<Tracer>,
+    recording: Mutex<Recording>,
+}
+
+impl InRecording {
+    /// Begins a recording with this first task.
+    pub(crate) fn begin(tracer: Arc<Tracer>, first: TaskId) -> Self {
+        Self { tracer, recording: Mutex::new(Recording { first: first.0, ..Recording::default() }) }
+    }
+
+    /// Adds the next task.
+    pub(crate) fn task(&self, name: &Cow<'static, str>, location: &'static Location<'static>) {
+        let Tracer { names, .. } = &*self.tracer;
+        self.tracer.with_local(|local| self.recording.lock().sites.push(local.site(name, location, names)));
+    }
+
+    /// Adds a dependence between two of the tasks.
+    pub(crate) fn dependence(
+        &self,
+        from: TaskId,
+        to: TaskId,
+        carries_value: bool,
+        data: Option<(DataId, &dyn Describe)>,
+    ) {
+        let recording = &mut *self.recording.lock();
+        let [from, to] = [from, to].map(|task| (task.0 - recording.first) as u32);
+        let data = data.filter(|(data, _)| data.0 < u64::from(UNKNOWN)).map_or(UNKNOWN, |(data, describe)| {
+            self.tracer.know(data, describe);
+            data.0 as u32
+        });
+        recording.dependences.push(RecordedDependence { from, to, data, carries_value });
+    }
+
+    /// Adds an access of the task that was added last.
+    pub(crate) fn access(
+        &self,
+        (data, known): (DataId, &dyn Describe),
+        block: &Block,
+        mode: Mode,
+        describe: impl FnOnce() -> (u64, String),
+    ) {
+        self.tracer.know(data, known);
+        let Tracer { names, .. } = &*self.tracer;
+        self.tracer.with_local(|local| {
+            let recording = &mut *self.recording.lock();
+            let task = recording.sites.len().saturating_sub(1) as u32;
+            recording.accesses.push([task, local.region(data, block, names, describe), mode as u32]);
+        });
+    }
+}
+
+impl Drop for InRecording {
+    fn drop(&mut self) {
+        self.tracer.names.add_recording(self.recording.get_mut());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names in a trace: task names with their source locations, and names of data objects.
+//! Names in a trace: task names with their source locations, names of data objects and regions, and recordings.
 //!
 //! Invariant: a name is entered here before the first record that refers to it. So a writer that takes the records
 //! first and the names second has the names for all of these records.
@@ -9,7 +9,9 @@ use crate::region::Block;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::panic::Location;
-use thalweg_trace::frame::{push_data, push_region, push_site};
+use thalweg_trace::frame::{
+    DATA, RECORDINGS, REGIONS, Recording, SITES, push_data, push_recording, push_region, push_site,
+};
 use thalweg_trace::record::UNKNOWN;
 
 /// Name that replaces all further names once there are too many, because a program that creates a name per task would
@@ -25,6 +27,8 @@ pub(super) struct Names {
     /// Entries that have not been written yet.
     data: Mutex<Vec<u8>>,
     regions: Mutex<Regions>,
+    /// Entries that have not been written yet.
+    recordings: Mutex<Vec<u8>>,
 }
 
 #[derive(Default)]
@@ -78,10 +82,19 @@ impl Names {
         push_data(&mut self.data.lock(), data.0, bytes, &name);
     }
 
-    /// Takes the entries of sites, data objects and regions that have not been written yet.
-    pub(super) fn take_unwritten(&self) -> [Vec<u8>; 3] {
-        let sites = std::mem::take(&mut self.sites.lock().unwritten);
-        let regions = std::mem::take(&mut self.regions.lock().unwritten);
-        [sites, std::mem::take(&mut self.data.lock()), regions]
+    /// Adds a recording to the entries to be written.
+    pub(super) fn add_recording(&self, recording: &Recording) {
+        push_recording(&mut self.recordings.lock(), recording);
+    }
+
+    /// Takes the entries that have not been written yet, with the kinds of their frames.
+    pub(super) fn take_unwritten(&self) -> [(u32, Vec<u8>); 4] {
+        let take = |entries: &mut Vec<u8>| std::mem::take(entries);
+        // A recording refers to sites and regions, so it is taken before these.
+        let recordings = take(&mut self.recordings.lock());
+        let sites = take(&mut self.sites.lock().unwritten);
+        let regions = take(&mut self.regions.lock().unwritten);
+        let data = take(&mut self.data.lock());
+        [(SITES, sites), (DATA, data), (REGIONS, regions), (RECORDINGS, recordings)]
     }
 }

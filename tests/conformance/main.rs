@@ -11,6 +11,7 @@ mod kernels;
 mod memory;
 mod order;
 mod random;
+mod reductions;
 
 use libtest_mimic::{Arguments, Trial};
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use thalweg::prelude::*;
 /// A test: its name, the number of devices it needs, and its function.
 type Test = (&'static str, usize, fn(UnitKind));
 
-const TESTS: [Test; 18] = [
+const TESTS: [Test; 22] = [
     ("whole_arrays_survive_copies_to_a_device_and_back", 1, copies::whole_arrays_survive_copies_to_a_device_and_back),
     ("boxes_of_two_to_four_dimensions_match_host", 1, copies::boxes_of_two_to_four_dimensions_match_host),
     ("arrays_are_copied_from_device_to_device", 2, copies::arrays_are_copied_from_device_to_device),
@@ -33,6 +34,14 @@ const TESTS: [Test; 18] = [
     ("released_memory_is_reused_only_after_its_kernels", 1, order::released_memory_is_reused_only_after_its_kernels),
     ("independent_kernels_compute_correct_values", 1, order::independent_kernels_compute_correct_values),
     ("reductions_and_accumulations_match_host", 1, order::reductions_and_accumulations_match_host),
+    ("reductions_on_one_device_have_the_bits_of_cores", 1, reductions::reductions_on_one_device_have_the_bits_of_cores),
+    ("loop_in_a_body_copies_only_its_residual", 1, reductions::loop_in_a_body_copies_only_its_residual),
+    ("reductions_on_one_device_copy_nothing", 1, reductions::reductions_on_one_device_copy_nothing),
+    (
+        "failed_reduction_on_one_device_leaves_out_its_contribution",
+        1,
+        reductions::failed_reduction_on_one_device_leaves_out_its_contribution,
+    ),
     ("failing_body_poisons_its_outputs", 1, failures::failing_body_poisons_its_outputs),
     ("panicking_body_poisons_its_outputs", 1, failures::panicking_body_poisons_its_outputs),
     ("oversized_scratch_memory_fails_the_task", 1, failures::oversized_scratch_memory_fails_the_task),

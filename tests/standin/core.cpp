@@ -273,6 +273,13 @@ Code page_unlock(void *first) {
     return SUCCESS;
 }
 
+bool locked_range(uintptr_t address, uintptr_t *first, size_t *bytes) {
+    std::lock_guard guard(locks().lock);
+    for (auto &[other, size] : locks().ranges)
+        if (address >= other && address < other + size) return *first = other, *bytes = size, true;
+    return false;
+}
+
 Code allocate_host(void **address, size_t bytes) {
     *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     memset(*address, 0xff, bytes);

@@ -124,6 +124,8 @@ Code prefetch(Device *current, Stream *stream, uintptr_t first, size_t bytes, De
 
 Code page_lock(void *first, size_t bytes);
 Code page_unlock(void *first);
+/// Finds the page-locked range that contains an address. Returns whether there is one.
+bool locked_range(uintptr_t address, uintptr_t *first, size_t *bytes);
 /// Allocates page-locked memory.
 Code allocate_host(void **address, size_t bytes);
 Code free_host(void *address);
@@ -196,7 +198,10 @@ struct Function {
     unsigned (*pack)(void **arguments, unsigned char *packed);
     void (*call)(const unsigned char *packed);
     void *(*place)();
+    std::atomic<unsigned> allowed_bytes{48 << 10}; // dynamic shared memory
 };
+/// Counts what a launch requests besides its size.
+void count_shape(unsigned shared_bytes, const unsigned cluster[3], bool is_cooperative);
 Code launch(Stream *stream, const Function *function, const unsigned grid[3], const unsigned block[3], void **arguments);
 /// A kernel in a graph, with its arguments.
 struct Node {

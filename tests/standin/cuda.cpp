@@ -3,7 +3,7 @@
 // Environment variables, besides those in core.hpp:
 // - STANDIN_ARCH: compute capability of the devices (90).
 // - STANDIN_DRIVER: version of the driver (13000).
-// - STANDIN_NVRTC: version of the compiler (13000).
+// - STANDIN_NVRTC: version of the compiler (13000); 0 if it does not start.
 // - STANDIN_REFUSE_CODE: whether the driver only accepts PTX (0).
 #include "core.hpp"
 #include <cstdio>
@@ -45,6 +45,8 @@ Code cuDeviceCanAccessPeer(int *can, int, int) { *can = setting("STANDIN_PEERS",
 Code cuDeviceGetAttribute(int *value, int attribute, int) {
     if (attribute == 83) return *value = setting("STANDIN_MANAGED", 1), SUCCESS;
     if (attribute == 89) return *value = setting("STANDIN_CONCURRENT", 1), SUCCESS;
+    if (attribute == 97) return *value = 227 << 10, SUCCESS;        // most shared memory
+    if (attribute == 120) return *value = capability() >= 90, SUCCESS; // clusters
     *value = attribute == 75 ? capability() / 10 : attribute == 76 ? capability() % 10 : attribute == 16 ? 4 : 1;
     return SUCCESS;
 }
@@ -57,6 +59,7 @@ Code cuGetErrorString(int code, const char **text) {
 
 Code cuDevicePrimaryCtxRetain(Device **context, int device) { CALLED; count("live contexts"); *context = at(device); return SUCCESS; }
 Code cuDevicePrimaryCtxRelease_v2(int) { CALLED; count("live contexts", -1); return SUCCESS; }
+Code cuCtxGetCurrent(Device **context) { CALLED; *context = current; return SUCCESS; }
 Code cuCtxSetCurrent(Device *context) { CALLED; current = context; return SUCCESS; }
 Code cuCtxEnablePeerAccess(Device *peer, unsigned) {
     IN_CONTEXT;
@@ -88,6 +91,13 @@ Code cuMemHostAlloc(void **address, size_t bytes, unsigned) { IN_CONTEXT; return
 Code cuMemFreeHost(void *address) { CALLED; return free_host(address); }
 Code cuPointerGetAttribute(void *value, int attribute, Address address) {
     IN_CONTEXT;
+    if (attribute == 11 || attribute == 12) { // the beginning and the size of a range
+        uintptr_t first;
+        size_t bytes;
+        if (!locked_range(address, &first, &bytes)) return INVALID_VALUE;
+        *(uint64_t *)value = attribute == 11 ? first : bytes;
+        return SUCCESS;
+    }
     Device *owner = allocator_of(address);
     if (!owner) return INVALID_VALUE;
     if (attribute == 9) *(int *)value = owner->number; // the ordinal
@@ -178,12 +188,43 @@ Code cuModuleLoadData(Module **module, const void *image) {
 }
 Code cuModuleUnload(Module *module) { CALLED; return unload(module); }
 Code cuModuleGetFunction(Function **found, Module *module, const char *name) { IN_CONTEXT; return function(module, name, found); }
-Code cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned in_x, unsigned in_y, unsigned in_z, unsigned,
+Code cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned in_x, unsigned in_y, unsigned in_z, unsigned shared,
                     Stream *stream, void **arguments, void **) {
     IN_CONTEXT;
     if (stream->device != current) return INVALID_HANDLE;
+    if (shared > function->allowed_bytes) return INVALID_VALUE;
+    count_shape(shared, nullptr, false);
     unsigned grid[3] = {x, y, z}, block[3] = {in_x, in_y, in_z};
     return launch(stream, function, grid, block, arguments);
+}
+
+Code cuFuncSetAttribute(Function *function, int attribute, int value) {
+    IN_CONTEXT;
+    if (attribute != 8 || value > 227 << 10) return INVALID_VALUE;
+    function->allowed_bytes = value;
+    return SUCCESS;
+}
+struct LaunchAttribute { unsigned id, unused, value[16]; };
+struct LaunchConfig {
+    unsigned grid[3], block[3], shared;
+    Stream *stream;
+    LaunchAttribute *attributes;
+    unsigned number;
+};
+Code cuLaunchKernelEx(const LaunchConfig *config, Function *function, void **arguments, void **) {
+    IN_CONTEXT;
+    if (config->stream->device != current) return INVALID_HANDLE;
+    if (config->shared > function->allowed_bytes) return INVALID_VALUE;
+    for (unsigned n = 0; n < config->number; n++) {
+        const LaunchAttribute &attribute = config->attributes[n];
+        bool is_cluster = attribute.id == 4, is_cooperative = attribute.id == 2 && attribute.value[0] == 1;
+        if (!is_cluster && !is_cooperative) return INVALID_VALUE;
+        for (int d = 0; is_cluster && d < 3; d++)
+            if (config->grid[d] % attribute.value[d]) return 912; // the manual requires whole clusters
+        count_shape(0, is_cluster ? attribute.value : nullptr, is_cooperative);
+    }
+    count_shape(config->shared, nullptr, false);
+    return launch(config->stream, function, config->grid, config->block, arguments);
 }
 
 struct KernelNode {
@@ -215,7 +256,7 @@ struct NvrtcUnit : Unit {
 };
 static const int KNOWN[] = {75, 80, 86, 90};
 
-Code nvrtcVersion(int *major, int *minor) { *major = compiler() / 1000, *minor = compiler() % 1000 / 10; return 0; }
+Code nvrtcVersion(int *major, int *minor) { if (!compiler()) return 1; *major = compiler() / 1000, *minor = compiler() % 1000 / 10; return 0; }
 Code nvrtcGetNumSupportedArchs(int *number) { *number = 4; return 0; }
 Code nvrtcGetSupportedArchs(int *numbers) { memcpy(numbers, KNOWN, sizeof KNOWN); return 0; }
 const char *nvrtcGetErrorString(Code) { return "the stand-in's NVRTC refuses"; }

@@ -24,10 +24,10 @@ const fn settings(units: &'static str, folder: &'static str, libraries: &'static
     Settings { units, folder, libraries, variables: BTreeMap::new() }
 }
 
-pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so.13", "libnvrtc.so"]);
-pub static CUDA_WITHOUT_NVRTC: Settings = settings("CUDA", "CUDA without NVRTC", &["libcuda.so.1", "libcuda.so"]);
+pub static CUDA: Settings =
+    settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so.13", "libnvrtc.so", "libnvToolsExt.so.1"]);
 /// The first library name is that of a release that does not exist yet.
-pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so"]);
+pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so", "libroctx64.so"]);
 /// OpenCL on cores that looks like a GPU. This needs a CPU implementation and the headers of OpenCL's layers.
 pub static OPENCL: Settings = settings("OPENCL", "OpenCL", &[]);
 
@@ -48,6 +48,11 @@ pub struct Built {
 impl Built {
     pub fn of(&self, program: &str) -> PathBuf {
         self.programs.get(program).unwrap_or_else(|| panic!("{program} was not built")).clone()
+    }
+
+    /// Returns the path of the library that stands in for all interfaces.
+    pub fn library(&self) -> PathBuf {
+        self.folder.join("libstandin.so")
     }
 
     /// Returns the path of an example. The first call builds all examples.
@@ -76,7 +81,7 @@ fn build() -> Option<Built> {
     // The library is first written to a file named after this process's ID, because another process may be building it
     // at the same time.
     let (library, mine) = (folder.join("libstandin.so"), folder.join(format!("{}.so", std::process::id())));
-    let files = ["core.cpp", "kernels.cpp", "cuda.cpp", "hip.cpp"].map(|name| sources.join(name));
+    let files = ["core.cpp", "kernels.cpp", "cuda.cpp", "hip.cpp", "ranges.cpp"].map(|name| sources.join(name));
     let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
     let headers = ["core.hpp", "host.h"].map(|name| sources.join(name));
     if changed(&library) < files.iter().chain(&headers).map(|file| changed(file)).max().flatten() {
@@ -93,7 +98,7 @@ fn build() -> Option<Built> {
         std::fs::rename(&mine, &library).unwrap();
         let _ = std::fs::remove_dir_all(folder.join("cache")); // it holds code compiled by the previous stand-in
     }
-    for settings in [&CUDA, &CUDA_WITHOUT_NVRTC, &HIP] {
+    for settings in [&CUDA, &HIP] {
         for name in settings.libraries {
             let link = folder.join(settings.folder).join(name);
             std::fs::create_dir_all(link.parent().unwrap()).unwrap();

@@ -120,7 +120,7 @@ fn handles() {
             task.submit_handle().unwrap()
         })
         .collect();
-    handles.iter().for_each(|handle| rt.wait_for(handle).unwrap());
+    handles.iter().for_each(|handle| handle.wait().unwrap());
     check(&rt, arrays);
 }
 
@@ -132,7 +132,7 @@ fn reductions() {
     let x = rt.data((0..100).map(f64::from).collect::<Vec<_>>());
     let totals: Vec<_> = (0..TASKS).map(|_| rt.scalar(0.0)).collect();
     totals.iter().for_each(|total| sum(&rt, &x, total));
-    totals.iter().for_each(|total| assert_eq!(rt.read_scalar(total).unwrap(), 4950.0));
+    totals.iter().for_each(|total| assert_eq!(rt.read(total).unwrap()[0], 4950.0));
 }
 
 /// Commutative tasks on different arrays.
@@ -181,7 +181,7 @@ fn many_reductions() {
     let totals: Vec<_> = (0..10).map(|_| rt.scalar(0.0)).collect();
     (0..REDUCTIONS).for_each(|n| sum(&rt, &x, &totals[n as usize % 10]));
     for total in &totals {
-        assert_eq!(rt.read_scalar(total).unwrap(), 4950.0 * (REDUCTIONS / 10) as f64);
+        assert_eq!(rt.read(total).unwrap()[0], 4950.0 * (REDUCTIONS / 10) as f64);
     }
 }
 

@@ -30,6 +30,7 @@ Code hipDeviceGetName(char *name, int bytes, int device) { snprintf(name, bytes,
 Code hipDeviceTotalMem(size_t *bytes, int device) { *bytes = at(device)->capacity; return SUCCESS; }
 Code hipDeviceGetPCIBusId(char *name, int bytes, int device) { snprintf(name, bytes, "0000:%02X:00.0", device); return SUCCESS; }
 Code hipDeviceGetAttribute(int *value, int attribute, int) {
+    if (attribute == 74) return *value = 64 << 10, SUCCESS; // most shared memory
     *value = attribute == 24 ? setting("STANDIN_MANAGED", 1) : attribute == 9 ? setting("STANDIN_CONCURRENT", 1) : 4;
     return SUCCESS;
 }
@@ -46,6 +47,7 @@ const char *hipGetErrorString(unsigned code) {
 }
 
 Code hipSetDevice(int number) { CALLED; current = at(number); return current ? SUCCESS : INVALID_DEVICE; }
+Code hipGetDevice(int *number) { CALLED; *number = current ? current->number : 0; return SUCCESS; }
 Code hipDeviceEnablePeerAccess(int peer, unsigned) {
     ON_DEVICE;
     if (!setting("STANDIN_PEERS", 1)) return 217;
@@ -74,8 +76,15 @@ Code hipHostRegister(void *first, size_t bytes, unsigned) { ON_DEVICE; return pa
 Code hipHostUnregister(void *first) { CALLED; return page_unlock(first); }
 Code hipHostMalloc(void **address, size_t bytes, unsigned) { ON_DEVICE; return allocate_host(address, bytes); }
 Code hipHostFree(void *address) { CALLED; return free_host(address); }
-Code hipPointerGetAttribute(void *value, unsigned, void *address) {
+Code hipPointerGetAttribute(void *value, unsigned attribute, void *address) {
     ON_DEVICE;
+    if (attribute == 11 || attribute == 12) { // the beginning and the size of a range
+        uintptr_t first;
+        size_t bytes;
+        if (!locked_range((uintptr_t)address, &first, &bytes)) return INVALID_VALUE;
+        *(uint64_t *)value = attribute == 11 ? first : bytes;
+        return SUCCESS;
+    }
     Device *owner = allocator_of((uintptr_t)address);
     if (!owner) return INVALID_VALUE;
     *(int *)value = owner->number;
@@ -149,9 +158,19 @@ Code hipModuleLoadData(Module **module, const void *image) { ON_DEVICE; return l
 Code hipModuleUnload(Module *module) { CALLED; return unload(module); }
 Code hipModuleGetFunction(Function **found, Module *module, const char *name) { ON_DEVICE; return function(module, name, found); }
 Code hipModuleLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned in_x, unsigned in_y, unsigned in_z,
-                           unsigned, Stream *stream, void **arguments, void **) {
+                           unsigned shared, Stream *stream, void **arguments, void **) {
     ON_DEVICE;
     if (stream->device != current) return INVALID_HANDLE;
+    if (shared > 64 << 10) return INVALID_VALUE;
+    count_shape(shared, nullptr, false);
+    unsigned grid[3] = {x, y, z}, block[3] = {in_x, in_y, in_z};
+    return launch(stream, function, grid, block, arguments);
+}
+Code hipModuleLaunchCooperativeKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned in_x, unsigned in_y,
+                                      unsigned in_z, unsigned shared, Stream *stream, void **arguments) {
+    ON_DEVICE;
+    if (stream->device != current) return INVALID_HANDLE;
+    count_shape(shared, nullptr, true);
     unsigned grid[3] = {x, y, z}, block[3] = {in_x, in_y, in_z};
     return launch(stream, function, grid, block, arguments);
 }

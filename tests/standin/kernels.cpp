@@ -212,6 +212,12 @@ Code launch(Stream *stream, const Function *function, const unsigned grid[3], co
     return stream->device->stuck;
 }
 
+void count_shape(unsigned shared_bytes, const unsigned cluster[3], bool is_cooperative) {
+    if (shared_bytes) count("launches with " + std::to_string(shared_bytes) + " shared bytes");
+    if (cluster) count("launches in clusters of " + std::to_string(cluster[0] * cluster[1] * cluster[2]));
+    if (is_cooperative) count("cooperative launches");
+}
+
 Code create(Graph **graph) {
     count("live graphs");
     *graph = new Graph;

@@ -93,6 +93,7 @@ fn chains() {
 }
 
 pub const REDUCTIONS: u64 = 200;
+pub const TOTALS: usize = 10;
 
 /// Reductions to a few numbers.
 #[test]
@@ -100,9 +101,9 @@ pub const REDUCTIONS: u64 = 200;
 fn reductions() {
     let rt = runtime();
     let x = rt.data((0..100).map(f64::from).collect::<Vec<_>>());
-    let totals: Vec<_> = (0..10).map(|_| rt.scalar(0.0)).collect();
+    let totals: Vec<_> = (0..TOTALS).map(|_| rt.scalar(0.0)).collect();
     for n in 0..REDUCTIONS {
-        rt.task("sum", (x.input(), totals[n as usize % 10].reduction(Sum)))
+        rt.task("sum", (x.input(), totals[n as usize % TOTALS].reduction(Sum)))
             .gpu(|k, (x, mut total)| k.launch(&SUM, x.len(), (&x, &mut total, x.len() as i32)))
             .submit()
             .unwrap();
@@ -373,4 +374,26 @@ fn pin_memory() {
     let kept = y.clone();
     assert_eq!(rt.take(y).unwrap().len(), 1000);
     assert!(!kept.pin_memory());
+}
+
+/// Number of tasks with temporary memory.
+pub const WITH_SCRATCH: u64 = 30;
+
+/// A chain of tasks of which each needs temporary memory.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn scratch_in_a_chain() {
+    let rt = runtime();
+    let y = rt.data(vec![1u64; 10]);
+    for salt in 0..WITH_SCRATCH {
+        rt.task("next", (y.inout(),))
+            .gpu(move |k, (mut y,)| {
+                let mut between = k.scratch::<u64>(10)?;
+                k.launch(&NEXT, 10, (&mut between, salt, 10))?;
+                k.launch(&NEXT, 10, (&mut y, salt, 10))
+            })
+            .submit()
+            .unwrap();
+    }
+    assert_eq!(rt.take(y).unwrap(), [nexts(1, 0..WITH_SCRATCH); 10]);
 }

@@ -1,6 +1,8 @@
 //! Programs that run on a stand-in, with bodies that call the interface directly and with custom modules.
 
 use super::programs::{kind, next, nexts, runtime, with_units};
+use cudarc::driver::{LaunchConfig, PushKernelArg};
+use cudarc::nvrtc::Ptx;
 use std::error::Error;
 use std::ffi::{CString, c_void};
 use std::fmt;
@@ -8,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::bytemuck::{Pod, Zeroable};
 use thalweg::devices::compile_for;
 use thalweg::error::FailureReason;
-use thalweg::kernel::{CType, Module, ModuleKernel, Plain, Program, Read, Write};
+use thalweg::kernel::{CType, DeviceViewMut, LaunchShape, Launcher, Module, ModuleKernel, Plain, Program, Read, Write};
 use thalweg::prelude::*;
 
 /// Returns a function of the interface's library, which is already loaded.
@@ -168,6 +170,56 @@ fn copy_in_chains(rt: &Runtime) {
     }
 }
 
+const NEGATE: &str = "KERNEL(64, 1, 1) negate(INOUT(UINT64, y, n), int n)
+    { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = ~y[i]; }";
+
+/// Returns the code of a program with the kernel `negate`.
+fn negate(architecture: &str) -> Vec<u8> {
+    // SAFETY: the kernel touches only the first `n` elements, as its signature declares.
+    const PROGRAM: Program = unsafe { Program::new("negate.cl", NEGATE) };
+    compile_for(&PROGRAM, architecture).unwrap()
+}
+
+/// Copies and launches by cudarc, between tasks written in the dialect.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn cudarc_types() {
+    let rt = runtime();
+    let code = negate("sm_90");
+    let pairs: Vec<_> = (0..10u64).map(|n| (rt.data(vec![n; 10]), rt.data(vec![100 + n; 10]))).collect();
+    for round in 0..COPIES as u64 / 10 {
+        for (x, y) in &pairs {
+            next(&rt, x, round);
+            let code = code.clone();
+            let task =
+                rt.task("negate", (x.slice(2..8).input(), y.slice(3..9).output())).cuda(move |cx, (x, mut y)| {
+                    // SAFETY: the copy and the kernel are enqueued on the task's stream, and what retains it is kept.
+                    let cuda = unsafe { cx.cudarc()? };
+                    let stream = cuda.stream();
+                    assert!(is_usable(stream.cu_stream().addr()) && stream.context().ordinal() == 0);
+                    let mut y = cuda.view_mut(&mut y);
+                    stream.memcpy_dtod(&cuda.view(&x), &mut y)?;
+                    let negate =
+                        cx.keep(|_| stream.context().load_module(Ptx::from_binary(code))?.load_function("negate"))?;
+                    let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (64, 1, 1), shared_mem_bytes: 0 };
+                    // SAFETY: these are the kernel's parameters, and it compares its index with the length.
+                    unsafe { stream.launch_builder(negate).arg(&mut y).arg(&6i32).launch(config) }.map(|_| ())
+                });
+            task.submit().unwrap();
+            next(&rt, y, 7);
+        }
+    }
+    for (n, (x, y)) in (0..).zip(pairs) {
+        assert_eq!(rt.take(x).unwrap(), [nexts(n, 0..4); 10]);
+        let mut expected = vec![100 + n; 10];
+        for round in 1..=4 {
+            expected[3..9].fill(!nexts(n, 0..round));
+            expected.iter_mut().for_each(|y| *y = nexts(*y, 7..8));
+        }
+        assert_eq!(rt.take(y).unwrap(), expected);
+    }
+}
+
 /// A unit of kind `GPU` knows its interface once it is opened.
 #[test]
 #[ignore = "run on a stand-in by another test"]
@@ -266,12 +318,7 @@ fn modules() {
     let expected: Vec<u64> = (10..100).map(|x| 3 * x + 11).chain([5; 10]).collect();
     assert_eq!(rt.read(&y).unwrap(), expected);
 
-    const TEXT: &str = "KERNEL(64, 1, 1) negate(INOUT(UINT64, y, n), int n)
-        { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = ~y[i]; }";
-    // SAFETY: the kernel touches only the first `n` elements, as its signature declares.
-    const PROGRAM: Program = unsafe { Program::new("negate.cl", TEXT) };
-    let architecture = if kind() == "CUDA" { "sm_90" } else { "gfx90a" };
-    let code: &'static [u8] = compile_for(&PROGRAM, architecture).unwrap().leak();
+    let code: &'static [u8] = negate(if kind() == "CUDA" { "sm_90" } else { "gfx90a" }).leak();
     let module = Module::new("negate").cubin(code).hsaco(code);
     let negate: &'static _ =
         Box::leak(Box::new(ModuleKernel::<(Write<u64>, i32)>::checked(&module, "negate", [64, 1, 1]).unwrap()));
@@ -335,4 +382,66 @@ fn breaks_the_device() {
     }
     rt.wait().unwrap();
     assert_eq!(rt.take(y).unwrap()[..2], [7, 2]);
+}
+
+const MORE: &str = r#"
+    extern "C" __global__ void __launch_bounds__(32) more(unsigned long long *y, int n)
+    {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) y[i] += ONE;
+    }
+"#;
+const MORE_MODULE: Module =
+    Module::new("more").cuda(MORE).cuda_options(&["-DONE=1"]).hip(MORE).hip_options(&["-DONE=1"]);
+static ADD_ONE: ModuleKernel<(Write<u64>, i32)> = ModuleKernel::new(&MORE_MODULE, "more", [32, 1, 1]);
+
+/// Submits `y ← y + 1` with this shape.
+fn add_one(rt: &Runtime, y: &Data<u64>, shape: LaunchShape) {
+    rt.task("more", (y.inout(),))
+        // SAFETY: the kernel compares its index with 100, and the region has 100 elements.
+        .gpu(move |k, (mut y,)| unsafe { k.launch_module(&ADD_ONE, shape, (&mut y, 100)) })
+        .submit()
+        .unwrap();
+}
+
+/// Shapes that the device supports, submitted and replayed, and shapes that it lacks.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn launch_shapes() {
+    let rt = runtime();
+    let (plain, has_clusters) = (LaunchShape::new(100), kind() == "CUDA" && std::env::var_os("STANDIN_ARCH").is_none());
+    let (clusters, large) = (plain.cluster([3, 1, 1]), plain.shared_bytes(100_000));
+    let mut shapes = vec![plain, plain.shared_bytes(1000), plain.cooperative()];
+    let mut refused = vec![(plain.shared_bytes(300_000), "300000 bytes of dynamic shared memory per group")];
+    match has_clusters {
+        true => shapes.extend([clusters, clusters.cooperative().shared_bytes(2000)]),
+        false => refused.push((clusters, "clusters")),
+    }
+    match kind() == "CUDA" {
+        true => shapes.extend([large, large]),
+        false => refused.push((large, "at most 65536")),
+    }
+    let y = rt.data(vec![0u64; 100]);
+    shapes.iter().for_each(|shape| add_one(&rt, &y, *shape));
+    let recording = rt.record(|r| {
+        for shape in [plain, plain.cooperative()] {
+            // SAFETY: as in `add_one`.
+            let body = move |k: &mut Launcher<'_>, (mut y,): (DeviceViewMut<'_, u64>,)| unsafe {
+                k.launch_module(&ADD_ONE, shape, (&mut y, 100))
+            };
+            r.task("more", (y.inout(),)).gpu(body).submit()?;
+        }
+        Ok::<(), SubmitError>(())
+    });
+    let mut recording = recording.unwrap();
+    (0..4).for_each(|_| recording.replay().unwrap());
+    assert_eq!(rt.read(&y).unwrap(), [shapes.len() as u64 + 8; 100]);
+    for (shape, expected) in refused {
+        let x = rt.data(vec![0u64; 100]);
+        add_one(&rt, &x, shape);
+        let error = rt.wait().unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("cannot launch kernel `more` on"), "{error}");
+    }
+    add_one(&rt, &y, plain); // the device continues
+    assert_eq!(rt.take(y).unwrap(), [shapes.len() as u64 + 9; 100]);
 }

@@ -2,7 +2,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/random.rs"]
+mod random;
 
+mod dynamic_accesses;
 mod groups;
 mod handles;
 mod public_types;

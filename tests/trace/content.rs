@@ -93,6 +93,8 @@ fn each_of_many_tasks_of_many_threads_is_there_once() {
         });
     });
     assert_eq!(trace.tasks.len(), THREADS * TASKS);
+    let submitters: BTreeSet<_> = trace.tasks.iter().map(|task| task.submitter.unwrap()).collect();
+    assert_eq!(submitters.len(), THREADS);
     assert!(trace.tasks.iter().all(|task| task.outcome == Some(Outcome::Done)));
     assert!(trace.dependences.len() >= THREADS * (TASKS - 1));
     assert_in_order(&trace);
@@ -105,6 +107,7 @@ fn accesses_are_recorded_with_regions_and_modes_on_request() {
         rt.task("first", (x.slice(2..5).input(), y.reduction(Sum))).cpu(|_, _| ()).submit().unwrap();
         rt.task("second", (x.inout(), y.output())).cpu(|_, (_, y)| y[0] = 1).submit().unwrap();
         rt.for_each("third", x.blocks(5).output()).cpu(|_, x| x.fill(0)).submit().unwrap();
+        rt.task("last", y.concurrent()).cpu(|_, y| y.update(0, |y| y + 1)).submit().unwrap();
         rt.wait().unwrap();
     };
     assert!(traced(cpu("1:CPU:1"), program).accesses.is_empty());
@@ -120,6 +123,7 @@ fn accesses_are_recorded_with_regions_and_modes_on_request() {
         (1, AccessMode::Write, "[0..1]", 8, 8),
         (2, AccessMode::Write, "[0..5]", 40, 80),
         (3, AccessMode::Write, "[5..10]", 40, 80),
+        (4, AccessMode::Concurrent, "[0..1]", 8, 8),
     ];
     assert_eq!(accesses.collect::<Vec<_>>(), expected);
 }
@@ -153,6 +157,10 @@ fn copies_add_up_to_the_statistics() {
     }
     assert!(trace.memory.iter().any(|memory| memory.space == 1 && memory.bytes >= 8192));
     assert!(trace.copies.iter().all(|copy| trace.data[&copy.data].name == "data `x`"));
+    let into = |copy: &&thalweg_trace::Copy| copy.to == 1;
+    let mut served: Vec<_> = trace.copies.iter().filter(into).map(|copy| copy.task).collect();
+    served.sort_unstable();
+    assert_eq!(served, [Some(0), Some(1), Some(2), Some(3)]);
 }
 
 #[test]

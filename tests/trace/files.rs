@@ -5,13 +5,16 @@ use std::process::Command;
 use thalweg::prelude::*;
 use thalweg_trace::Trace;
 
-/// Runs one of the ignored tests below in a child process with `THALWEG_TRACE` set.
-fn run_alone(test: &str, file: &Path) -> std::process::ExitStatus {
+/// Returns a command that runs one of the ignored tests below in a child process with `THALWEG_TRACE` set.
+fn alone(test: &str, file: &Path) -> Command {
     let test = format!("files::{test}");
-    let arguments = ["--exact", &test, "--ignored", "--nocapture"];
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let output = command.args(arguments).env("THALWEG_TRACE", file).output().unwrap();
-    output.status
+    command.args(["--exact", &test, "--ignored", "--nocapture"]).env("THALWEG_TRACE", file);
+    command
+}
+
+fn run_alone(test: &str, file: &Path) -> std::process::ExitStatus {
+    alone(test, file).output().unwrap().status
 }
 
 fn submit_some(rt: &Runtime, tasks: usize) {
@@ -61,6 +64,21 @@ fn aborts_after_a_second() {
 }
 
 #[test]
+fn variable_for_accesses_is_a_switch() {
+    let folder = tempfile::tempdir().unwrap();
+    for (value, expected) in [("1", Ok(true)), ("0", Ok(false)), ("", Ok(false)), ("yes", Err("`yes` is not a choice"))]
+    {
+        let file = folder.path().join("run.thw");
+        let output = alone("builds_two_runtimes", &file).env("THALWEG_TRACE_ACCESSES", value).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        match expected {
+            Ok(any) => assert_eq!(!Trace::read(&file).unwrap().accesses.is_empty(), any, "{value:?}: {text}"),
+            Err(problem) => assert!(text.contains(problem) && text.contains("THALWEG_TRACE_ACCESSES"), "{text}"),
+        }
+    }
+}
+
+#[test]
 fn file_that_cannot_be_created_refuses_the_build() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("missing/run.thw");
@@ -93,5 +111,5 @@ fn damaged_files_are_read_up_to_the_damage() {
     let mut newer = bytes;
     newer[8] += 1;
     let problem = Trace::from_bytes(&newer).unwrap_err();
-    assert!(problem.starts_with("byte 8: ") && problem.contains("version 2"), "{problem}");
+    assert!(problem.starts_with("byte 8: ") && problem.contains("version 3"), "{problem}");
 }

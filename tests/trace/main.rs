@@ -3,6 +3,7 @@
 mod content;
 mod files;
 mod latest;
+mod replays;
 #[cfg(feature = "spans")]
 mod spans;
 

@@ -38,10 +38,6 @@ pub(crate) struct Answer {
 pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Result<(), &'static str> {
     match (contender, problem) {
         (THALWEG, _) => Ok(()),
-        (
-            TRACED,
-            Problem::ReplayIndependent | Problem::ReplayChain | Problem::ReplayWavefront | Problem::ReplayRandom,
-        ) => Err("a trace has recorded tasks submitted for each replay"),
         (TRACED, _) => Ok(()),
         (_, Problem::ReplayIndependent | Problem::ReplayChain | Problem::ReplayWavefront | Problem::ReplayRandom) => {
             Err("to be compared with the same tasks, submitted")

@@ -212,18 +212,14 @@ DEVICE void substitute(double *x, int l, int last, GLOBAL const double *stored, 
     UNROLL for (int m = 0; m < 5; m++) x[m] = here[m];
 }
 
-/* Solves all lines in x. Threads: (ny - 2) (nz - 2). `scratch` has 30 (nx - 2) (ny - 2) (nz - 2) numbers. */
-KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
-                         INOUT(double, scratch, [30][nz - 2][ny - 2][nx - 2]), double inviscid, double viscous,
-                         double dissipation, int nx, int ny, int nz)
+/* Solves one group of a zone's lines in x. */
+DEVICE void solve_rows(SHARED double *tile, GLOBAL const double *u, GLOBAL double *r, GLOBAL double *scratch,
+                       Weights weights, int group, int nx, int ny, int nz)
 {
-    REGION(u); REGION(r); REGION(scratch);
-    LOCAL(double, tile, TILE_SIZE(10));
     INT64 points = (INT64)nx * ny * nz;
     int lines = (ny - 2) * (nz - 2), length = nx - 2;
-    int row = LOCAL_ID(0), begin = ROWS * GROUP_ID(0), is_line = begin + row < lines;
+    int row = LOCAL_ID(0), begin = ROWS * group, is_line = begin + row < lines;
     GLOBAL double *stored = scratch + begin + row;
-    Weights weights = {inviscid, viscous, dissipation};
     Front front = no_front();
     for (int first = 0; first < length; first += TILE) {
         load_tile(tile, 0, u, begin, lines, first, length, nx, ny, points);
@@ -251,21 +247,17 @@ KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz
     }
 }
 
-/* Solves all lines in y (direction 1) or z (2). Threads: (nx - 2) times (nz - 2) or (ny - 2). `scratch` as above. */
-KERNEL(64, 1, 1) sweep_yz(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
-                          INOUT(double, scratch, [30][nz - 2][ny - 2][nx - 2]), int direction, double inviscid,
-                          double viscous, double dissipation, int nx, int ny, int nz)
+/* Solves one of a zone's lines in y (direction 1) or z (2). */
+DEVICE void solve_line(GLOBAL const double *u, GLOBAL double *r, GLOBAL double *scratch, Weights weights, int direction,
+                       int line, int nx, int ny, int nz)
 {
-    REGION(u); REGION(r); REGION(scratch);
     INT64 points = (INT64)nx * ny * nz;
     int row = nx, plane = nx * ny;
     int along = direction == 1 ? row : plane, across = direction == 1 ? plane : row;
     int length = (direction == 1 ? ny : nz) - 2, lines = (nx - 2) * ((direction == 1 ? nz : ny) - 2);
-    int line = GLOBAL_ID(0);
     if (line >= lines) return;
     int start = 1 + row + plane + line % (nx - 2) + line / (nx - 2) * across;
     GLOBAL double *stored = scratch + line;
-    Weights weights = {inviscid, viscous, dissipation};
     Front front = no_front();
     for (int l = 0; l < length; l++) {
         double state[5], right[5];
@@ -281,4 +273,53 @@ KERNEL(64, 1, 1) sweep_yz(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][n
         substitute(x, l, l == length - 1, stored, lines);
         UNROLL for (int m = 0; m < 5; m++) r[IN_ORDER(direction, m) * points + start + l * along] = x[m];
     }
+}
+
+/* Solves all lines in x. Threads: (ny - 2) (nz - 2). `scratch` has 30 (nx - 2) (ny - 2) (nz - 2) numbers. */
+KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
+                         INOUT(double, scratch, [30][nz - 2][ny - 2][nx - 2]), double inviscid, double viscous,
+                         double dissipation, int nx, int ny, int nz)
+{
+    REGION(u); REGION(r); REGION(scratch);
+    LOCAL(double, tile, TILE_SIZE(10));
+    Weights weights = {inviscid, viscous, dissipation};
+    solve_rows(tile, u, r, scratch, weights, GROUP_ID(0), nx, ny, nz);
+}
+
+/* The same for a batch. */
+KERNEL(32, 1, 1) sweep_x_of_zones(IN(double, u, numbers), INOUT(double, r, numbers),
+                                  INOUT(double, scratch, [30][inside]), IN(INT64, zones, [zone_count][10]),
+                                  IN(int, groups, [group_count][2]), INT64 numbers, INT64 inside, int zone_count,
+                                  int first_group, int group_count, double inviscid, double viscous, double dissipation)
+{
+    REGION(u); REGION(r); REGION(scratch); REGION(zones); REGION(groups);
+    LOCAL(double, tile, TILE_SIZE(10));
+    Zone zone = zone_of_group(zones, groups, numbers, inside, zone_count, first_group, group_count);
+    Weights weights = {inviscid, viscous, dissipation};
+    solve_rows(tile, u + zone.field, r + zone.field, scratch + STORED * zone.interior, weights, zone.group, zone.nx,
+               zone.ny, zone.nz);
+}
+
+/* Solves all lines in y (direction 1) or z (2). Threads: (nx - 2) times (nz - 2) or (ny - 2). `scratch` as above. */
+KERNEL(64, 1, 1) sweep_yz(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
+                          INOUT(double, scratch, [30][nz - 2][ny - 2][nx - 2]), int direction, double inviscid,
+                          double viscous, double dissipation, int nx, int ny, int nz)
+{
+    REGION(u); REGION(r); REGION(scratch);
+    Weights weights = {inviscid, viscous, dissipation};
+    solve_line(u, r, scratch, weights, direction, GLOBAL_ID(0), nx, ny, nz);
+}
+
+/* The same for a batch. */
+KERNEL(64, 1, 1) sweep_yz_of_zones(IN(double, u, numbers), INOUT(double, r, numbers),
+                                   INOUT(double, scratch, [30][inside]), IN(INT64, zones, [zone_count][10]),
+                                   IN(int, groups, [group_count][2]), INT64 numbers, INT64 inside, int zone_count,
+                                   int first_group, int group_count, int direction, double inviscid, double viscous,
+                                   double dissipation)
+{
+    REGION(u); REGION(r); REGION(scratch); REGION(zones); REGION(groups);
+    Zone zone = zone_of_group(zones, groups, numbers, inside, zone_count, first_group, group_count);
+    Weights weights = {inviscid, viscous, dissipation};
+    solve_line(u + zone.field, r + zone.field, scratch + STORED * zone.interior, weights, direction,
+               64 * zone.group + LOCAL_ID(0), zone.nx, zone.ny, zone.nz);
 }

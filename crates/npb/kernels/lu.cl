@@ -36,6 +36,7 @@ typedef struct {
     double diffusion[3];
     double dissipation[3];
     double diagonal;
+    double inverse; /* 1 / diagonal */
     double momentum[3];
     double energy;
 } Coefficients;
@@ -53,6 +54,7 @@ DEVICE Coefficients coefficients_of(double tx, double ty, double tz, double dt, 
         c.diagonal += 2.0 * square * DISSIPATION(d);
         c.momentum[d] = 2.0 * C34 * (dt * total + (CON43 - 1.0) * square);
     }
+    c.inverse = 1.0 / c.diagonal;
     c.energy = 2.0 * C1345 * dt * total;
     return c;
 }
@@ -82,7 +84,7 @@ DEVICE Flow flow_at(GLOBAL const double *u, INT64 points, INT64 at)
 /* Replaces b by the solution of D x = b. */
 DEVICE void solve(Coefficients c, Flow flow, double *b)
 {
-    double density = b[0] / c.diagonal, conductive = c.energy * flow.volume;
+    double density = b[0] * c.inverse, conductive = c.energy * flow.volume;
     double energy = b[4] + conductive * flow.energy * density;
     b[0] = density;
     UNROLL for (int d = 0; d < 3; d++) {
@@ -124,22 +126,23 @@ DEVICE void contribute_from(Coefficients c, GLOBAL const double *u, GLOBAL const
     contribute(c, flow_at(u, points, at), here, d, sum);
 }
 
-/* Sweeps a group's block. `way` is 1 forward, -1 backward; r is read only in the forward sweep. */
+/* Sweeps the block of the group with the coordinates group_y and group_z. `way` is 1 forward, -1 backward; r is read
+ * only in the forward sweep. */
 DEVICE void sweep(GLOBAL const double *u, GLOBAL const double *r, GLOBAL double *w, int way, int front, double tx,
-                  double ty, double tz, double dt, int nx, int ny, int nz)
+                  double ty, double tz, double dt, int nx, int ny, int nz, int group_y, int group_z)
 {
     const Coefficients c = coefficients_of(tx, ty, tz, dt, way);
     const INT64 points = (INT64)nx * ny * nz;
     /* Coordinates count from the first point of the sweep; strides lead to the next point of each direction. */
     const int stride_x = way, stride_y = way * nx, stride_z = way * nx * ny;
-    const int lag = LOCAL_ID(0) + LOCAL_ID(1), j = GLOBAL_ID(0), k = GLOBAL_ID(1);
-    const int begin = BLOCK_X * (front - GROUP_ID(0) - GROUP_ID(1));
+    const int lag = LOCAL_ID(0) + LOCAL_ID(1), j = BLOCK_Y * group_y + LOCAL_ID(0), k = BLOCK_Z * group_z + LOCAL_ID(1);
+    const int begin = BLOCK_X * (front - group_y - group_z);
     const int end = begin + BLOCK_X < nx - 2 ? begin + BLOCK_X : nx - 2;
     const int is_row = j < ny - 2 && k < nz - 2 && begin >= 0 && begin < end;
     /* Steps until the last row's thread is at its end; the number is the same for the whole group. */
-    const int rows_y = ny - 2 - BLOCK_Y * GROUP_ID(0), rows_z = nz - 2 - BLOCK_Z * GROUP_ID(1);
+    const int rows_y = ny - 2 - BLOCK_Y * group_y, rows_z = nz - 2 - BLOCK_Z * group_z;
     const int last = (rows_y < BLOCK_Y ? rows_y : BLOCK_Y) + (rows_z < BLOCK_Z ? rows_z : BLOCK_Z) - 2;
-    const int steps = begin >= 0 && begin < end ? end - begin + last : 0;
+    const int steps = begin >= 0 && begin < end && last >= 0 ? end - begin + last : 0;
     const INT64 origin = way > 0 ? 1 + nx + nx * ny : points - 2 - nx - nx * ny;
     const INT64 row = origin + j * stride_y + (INT64)k * stride_z;
     double carried[5] = {0.0, 0.0, 0.0, 0.0, 0.0};
@@ -173,7 +176,7 @@ KERNEL(16, 8, 1) forward(IN(double, u, [5][nz][ny][nx]), IN(double, r, [5][nz][n
                          int nx, int ny, int nz)
 {
     REGION(u); REGION(r); REGION(w);
-    sweep(u, r, w, 1, front, tx, ty, tz, dt, nx, ny, nz);
+    sweep(u, r, w, 1, front, tx, ty, tz, dt, nx, ny, nz, GROUP_ID(0), GROUP_ID(1));
 }
 
 /* The backward sweep of one front: turns the w of the forward sweep into the correction. Threads and fronts as
@@ -182,5 +185,32 @@ KERNEL(16, 8, 1) backward(IN(double, u, [5][nz][ny][nx]), INOUT(double, w, [5][n
                           double ty, double tz, double dt, int nx, int ny, int nz)
 {
     REGION(u); REGION(w);
-    sweep(u, w, w, -1, front, tx, ty, tz, dt, nx, ny, nz);
+    sweep(u, w, w, -1, front, tx, ty, tz, dt, nx, ny, nz, GROUP_ID(0), GROUP_ID(1));
+}
+
+/* The forward sweep of one front of each zone of a batch. A zone with fewer fronts than others has nothing to do in the
+ * last ones. */
+KERNEL(16, 8, 1) forward_of_zones(IN(double, u, numbers), IN(double, r, numbers), INOUT(double, w, numbers),
+                                  IN(INT64, zones, [zone_count][10]), IN(int, groups, [group_count][2]),
+                                  INT64 numbers, INT64 inside, int zone_count, int first_group, int group_count,
+                                  int front, double tx, double ty, double tz, double dt)
+{
+    REGION(u); REGION(r); REGION(w); REGION(zones); REGION(groups);
+    Zone zone = zone_of_group(zones, groups, numbers, inside, zone_count, first_group, group_count);
+    int columns = groups_for(zone.ny - 2, BLOCK_Y);
+    sweep(u + zone.field, r + zone.field, w + zone.field, 1, front, tx, ty, tz, dt, zone.nx, zone.ny, zone.nz,
+          zone.group % columns, zone.group / columns);
+}
+
+/* The backward sweep of one front of each zone of a batch. */
+KERNEL(16, 8, 1) backward_of_zones(IN(double, u, numbers), INOUT(double, w, numbers),
+                                   IN(INT64, zones, [zone_count][10]), IN(int, groups, [group_count][2]),
+                                   INT64 numbers, INT64 inside, int zone_count, int first_group, int group_count,
+                                   int front, double tx, double ty, double tz, double dt)
+{
+    REGION(u); REGION(w); REGION(zones); REGION(groups);
+    Zone zone = zone_of_group(zones, groups, numbers, inside, zone_count, first_group, group_count);
+    int columns = groups_for(zone.ny - 2, BLOCK_Y);
+    sweep(u + zone.field, w + zone.field, w + zone.field, -1, front, tx, ty, tz, dt, zone.nx, zone.ny, zone.nz,
+          zone.group % columns, zone.group / columns);
 }

@@ -74,3 +74,72 @@ DEVICE void store_tile(SHARED const double *tile, GLOBAL double *field, int line
         }
     }
 }
+
+/* Batches of zones, which one launch computes on. The zones' fields follow each other in one array of `numbers`
+ * numbers, and their interior points, of which there are `inside`, in one piece of scratch memory.
+ *
+ * The table `zones` has ZONE_WORDS integers for each zone: the first number of its field, the number of interior points
+ * of the zones before it, nx, ny, nz, the first numbers of the faces that it receives (west, east, south, north), and
+ * that of the faces that it sends. The table `groups` lists the thread groups of all launches, each as a zone and the
+ * group's number in the zone; a launch has the groups from `first_group` on. */
+#define ZONE_WORDS 10
+
+typedef struct {
+    INT64 field;
+    INT64 interior;
+    INT64 received[4];
+    INT64 sent;
+    int nx, ny, nz;
+    int group;
+} Zone;
+
+/* Returns the zone of the calling thread's group. A zone that the arrays have no room for comes without an interior, so
+ * that nothing is touched. */
+DEVICE Zone zone_of_group(GLOBAL const INT64 *zones, GLOBAL const int *groups, INT64 numbers, INT64 inside,
+                          int zone_count, int first_group, int group_count)
+{
+    Zone zone;
+    zone.field = zone.interior = zone.sent = 0;
+    UNROLL for (int side = 0; side < 4; side++) zone.received[side] = 0;
+    zone.nx = zone.ny = zone.nz = 2;
+    zone.group = 0;
+    int at = first_group + GROUP_ID(0), number = at >= 0 && at < group_count ? groups[2 * at] : -1;
+    if (number < 0 || number >= zone_count) return zone;
+    GLOBAL const INT64 *row = zones + (INT64)ZONE_WORDS * number;
+    INT64 nx = row[2], ny = row[3], nz = row[4];
+    int group = groups[2 * at + 1], most = 1 << 20;
+    if (nx < 3 || ny < 3 || nz < 3 || nx > most || ny > most || nz > most) return zone;
+    if (group < 0 || group > 16 * most) return zone;
+    if (row[0] < 0 || row[0] + 5 * nx * ny * nz > numbers) return zone;
+    if (row[1] < 0 || row[1] + (nx - 2) * (ny - 2) * (nz - 2) > inside) return zone;
+    zone.field = row[0];
+    zone.interior = row[1];
+    UNROLL for (int side = 0; side < 4; side++) zone.received[side] = row[5 + side];
+    zone.sent = row[9];
+    zone.nx = (int)nx;
+    zone.ny = (int)ny;
+    zone.nz = (int)nz;
+    zone.group = group;
+    return zone;
+}
+
+/* Returns the number of groups for `n` threads, at least 1. */
+DEVICE int groups_for(int n, int group)
+{
+    return n > group ? (n + group - 1) / group : 1;
+}
+
+/* The calling thread's position in a zone, in groups of 32 x 4 threads that cover nx x ny threads in each plane. */
+typedef struct {
+    int x, y, z;
+} Position;
+
+DEVICE Position position_in(Zone zone, int nx, int ny)
+{
+    Position at;
+    int columns = groups_for(nx, 32), rows = groups_for(ny, 4);
+    at.x = zone.group % columns * 32 + LOCAL_ID(0);
+    at.y = zone.group / columns % rows * 4 + LOCAL_ID(1);
+    at.z = zone.group / columns / rows;
+    return at;
+}

@@ -44,7 +44,7 @@ DEVICE void add_flux(double *sum, Point p, int d, double weight)
 DEVICE void add_stress(double *sum, Point p, int d, double weight)
 {
     UNROLL for (int c = 0; c < 3; c++) sum[c + 1] += (c == d ? CON43 * weight : weight) * p.v[c];
-    sum[4] += weight * (p.heat + p.v[d] * p.v[d] / 6.0);
+    sum[4] += weight * (p.heat + p.v[d] * p.v[d] * (1.0 / 6.0));
 }
 
 /* Adds the terms of direction d. The point `at` is the l-th of n on its line, and `stride` from the next. */
@@ -71,13 +71,10 @@ DEVICE void add_direction(double *sum, GLOBAL const double *u, INT64 points, INT
     }
 }
 
-/* r <- scale (S(u) + forcing). Threads: nx - 2, ny - 2, nz - 2. */
-KERNEL(32, 4, 1) residual(IN(double, u, [5][nz][ny][nx]), IN(double, forcing, [5][nz][ny][nx]),
-                          INOUT(double, r, [5][nz][ny][nx]), double scale, double tx, double ty, double tz, int nx,
-                          int ny, int nz)
+/* r <- scale (S(u) + forcing) at an interior point. */
+DEVICE void residual_at(GLOBAL const double *u, GLOBAL const double *forcing, GLOBAL double *r, double scale, double tx,
+                        double ty, double tz, int nx, int ny, int nz, int i, int j, int k)
 {
-    REGION(u); REGION(forcing); REGION(r);
-    int i = GLOBAL_ID(0) + 1, j = GLOBAL_ID(1) + 1, k = GLOBAL_ID(2) + 1;
     if (i > nx - 2 || j > ny - 2 || k > nz - 2) return;
     INT64 points = (INT64)nx * ny * nz;
     int at = i + nx * (j + ny * k);
@@ -90,14 +87,54 @@ KERNEL(32, 4, 1) residual(IN(double, u, [5][nz][ny][nx]), IN(double, forcing, [5
     UNROLL for (int m = 0; m < 5; m++) r[m * points + at] = scale * sum[m];
 }
 
+/* r <- scale (S(u) + forcing). Threads: nx - 2, ny - 2, nz - 2. */
+KERNEL(32, 4, 1) residual(IN(double, u, [5][nz][ny][nx]), IN(double, forcing, [5][nz][ny][nx]),
+                          INOUT(double, r, [5][nz][ny][nx]), double scale, double tx, double ty, double tz, int nx,
+                          int ny, int nz)
+{
+    REGION(u); REGION(forcing); REGION(r);
+    residual_at(u, forcing, r, scale, tx, ty, tz, nx, ny, nz, GLOBAL_ID(0) + 1, GLOBAL_ID(1) + 1, GLOBAL_ID(2) + 1);
+}
+
+/* The same for a batch. */
+KERNEL(32, 4, 1) residual_of_zones(IN(double, u, numbers), IN(double, forcing, numbers), INOUT(double, r, numbers),
+                                   IN(INT64, zones, [zone_count][10]), IN(int, groups, [group_count][2]),
+                                   INT64 numbers, INT64 inside, int zone_count, int first_group, int group_count,
+                                   double scale, double tx, double ty, double tz)
+{
+    REGION(u); REGION(forcing); REGION(r); REGION(zones); REGION(groups);
+    Zone zone = zone_of_group(zones, groups, numbers, inside, zone_count, first_group, group_count);
+    Position at = position_in(zone, zone.nx - 2, zone.ny - 2);
+    residual_at(u + zone.field, forcing + zone.field, r + zone.field, scale, tx, ty, tz, zone.nx, zone.ny, zone.nz,
+                at.x + 1, at.y + 1, at.z + 1);
+}
+
+/* u <- u + factor change at one interior point of one component: plane is component times (nz - 2), plus the interior
+ * plane in z. */
+DEVICE void add_at(GLOBAL double *u, GLOBAL const double *change, double factor, int nx, int ny, int nz, int i, int j,
+                   int plane)
+{
+    if (nz < 3 || i > nx - 2 || j > ny - 2 || plane >= 5 * (nz - 2)) return;
+    int k = plane % (nz - 2) + 1, m = plane / (nz - 2);
+    INT64 at = i + nx * (j + ny * (k + (INT64)nz * m));
+    u[at] += factor * change[at];
+}
+
 /* u <- u + factor change. Threads: nx - 2, ny - 2, 5 (nz - 2). */
 KERNEL(32, 4, 1) add(INOUT(double, u, [5][nz][ny][nx]), IN(double, change, [5][nz][ny][nx]), double factor, int nx,
                      int ny, int nz)
 {
     REGION(u); REGION(change);
-    if (nz < 3) return;
-    int i = GLOBAL_ID(0) + 1, j = GLOBAL_ID(1) + 1, k = GLOBAL_ID(2) % (nz - 2) + 1, m = GLOBAL_ID(2) / (nz - 2);
-    if (i > nx - 2 || j > ny - 2 || m > 4) return;
-    INT64 at = i + nx * (j + ny * (k + (INT64)nz * m));
-    u[at] += factor * change[at];
+    add_at(u, change, factor, nx, ny, nz, GLOBAL_ID(0) + 1, GLOBAL_ID(1) + 1, GLOBAL_ID(2));
+}
+
+/* The same for a batch. */
+KERNEL(32, 4, 1) add_to_zones(INOUT(double, u, numbers), IN(double, change, numbers),
+                              IN(INT64, zones, [zone_count][10]), IN(int, groups, [group_count][2]), INT64 numbers,
+                              INT64 inside, int zone_count, int first_group, int group_count, double factor)
+{
+    REGION(u); REGION(change); REGION(zones); REGION(groups);
+    Zone zone = zone_of_group(zones, groups, numbers, inside, zone_count, first_group, group_count);
+    Position at = position_in(zone, zone.nx - 2, zone.ny - 2);
+    add_at(u + zone.field, change + zone.field, factor, zone.nx, zone.ny, zone.nz, at.x + 1, at.y + 1, at.z);
 }

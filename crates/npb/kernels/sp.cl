@@ -223,11 +223,9 @@ DEVICE void substitute(double *x, double *after, int l, GLOBAL const double *sto
     }
 }
 
-/* r <- r as waves in x. Threads: nx - 2, ny - 2, nz - 2. */
-KERNEL(32, 4, 1) txinvr(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]), int nx, int ny, int nz)
+/* r <- r as waves in x, at an interior point. */
+DEVICE void enter_at(GLOBAL const double *u, GLOBAL double *r, int nx, int ny, int nz, int i, int j, int k)
 {
-    REGION(u); REGION(r);
-    int i = GLOBAL_ID(0) + 1, j = GLOBAL_ID(1) + 1, k = GLOBAL_ID(2) + 1;
     if (i > nx - 2 || j > ny - 2 || k > nz - 2) return;
     INT64 points = (INT64)nx * ny * nz;
     int at = i + nx * (j + ny * k);
@@ -238,19 +236,32 @@ KERNEL(32, 4, 1) txinvr(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz]
     store_components(r, points, at, wave);
 }
 
-/* Solves all lines in x for r, which becomes the solution as waves in y. tx is the inverse mesh width.
- * Threads: (ny - 2) (nz - 2). `scratch` has 11 (nx - 2) (ny - 2) (nz - 2) numbers. */
-KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
-                         INOUT(double, scratch, [11][nz - 2][ny - 2][nx - 2]), double tx, double dt, int nx, int ny,
-                         int nz)
+/* r <- r as waves in x. Threads: nx - 2, ny - 2, nz - 2. */
+KERNEL(32, 4, 1) txinvr(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]), int nx, int ny, int nz)
 {
-    REGION(u); REGION(r); REGION(scratch);
-    LOCAL(double, tile, TILE_SIZE(10));
+    REGION(u); REGION(r);
+    enter_at(u, r, nx, ny, nz, GLOBAL_ID(0) + 1, GLOBAL_ID(1) + 1, GLOBAL_ID(2) + 1);
+}
+
+/* The same for a batch. */
+KERNEL(32, 4, 1) txinvr_of_zones(IN(double, u, numbers), INOUT(double, r, numbers),
+                                 IN(INT64, zones, [zone_count][10]), IN(int, groups, [group_count][2]), INT64 numbers,
+                                 INT64 inside, int zone_count, int first_group, int group_count)
+{
+    REGION(u); REGION(r); REGION(zones); REGION(groups);
+    Zone zone = zone_of_group(zones, groups, numbers, inside, zone_count, first_group, group_count);
+    Position at = position_in(zone, zone.nx - 2, zone.ny - 2);
+    enter_at(u + zone.field, r + zone.field, zone.nx, zone.ny, zone.nz, at.x + 1, at.y + 1, at.z + 1);
+}
+
+/* Solves one group of a zone's lines in x. */
+DEVICE void solve_rows(SHARED double *tile, GLOBAL const double *u, GLOBAL double *r, GLOBAL double *scratch,
+                       Weights weights, int group, int nx, int ny, int nz)
+{
     INT64 points = (INT64)nx * ny * nz;
     int lines = (ny - 2) * (nz - 2), length = nx - 2;
-    int row = LOCAL_ID(0), begin = ROWS * GROUP_ID(0), is_line = begin + row < lines;
+    int row = LOCAL_ID(0), begin = ROWS * group, is_line = begin + row < lines;
     GLOBAL double *stored = scratch + begin + row;
-    Weights weights = weights_of(0, tx, dt);
     Front front = no_front();
     for (int first = 0; first < length; first += TILE) {
         load_tile(tile, 0, u, begin, lines, first, length, nx, ny, points);
@@ -283,23 +294,17 @@ KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz
     }
 }
 
-/* Solves all lines in y (direction 1), whose solution becomes waves in z, or in z (2), whose solution becomes
- * conserved quantities. t is the inverse mesh width in the direction. Threads: (nx - 2) times (nz - 2) or (ny - 2).
- * `scratch` as above. */
-KERNEL(64, 1, 1) sweep_yz(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
-                          INOUT(double, scratch, [11][nz - 2][ny - 2][nx - 2]), int direction, double t, double dt,
-                          int nx, int ny, int nz)
+/* Solves one of a zone's lines in y (direction 1) or z (2). */
+DEVICE void solve_line(GLOBAL const double *u, GLOBAL double *r, GLOBAL double *scratch, Weights weights, int direction,
+                       int line, int nx, int ny, int nz)
 {
-    REGION(u); REGION(r); REGION(scratch);
     INT64 points = (INT64)nx * ny * nz;
     int row = nx, plane = nx * ny;
     int along = direction == 1 ? row : plane, across = direction == 1 ? plane : row;
     int length = (direction == 1 ? ny : nz) - 2, lines = (nx - 2) * ((direction == 1 ? nz : ny) - 2);
-    int line = GLOBAL_ID(0);
     if (line >= lines || length < 1) return;
     int start = 1 + row + plane + line % (nx - 2) + line / (nx - 2) * across;
     GLOBAL double *stored = scratch + line;
-    Weights weights = weights_of(direction, t, dt);
     Front front = no_front();
     double state[5], wave[5];
     for (int l = 0; l < length; l++) {
@@ -322,4 +327,55 @@ KERNEL(64, 1, 1) sweep_yz(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][n
         }
         store_components(r, points, start + l * along, wave);
     }
+}
+
+/* Solves all lines in x for r, which becomes the solution as waves in y. tx is the inverse mesh width.
+ * Threads: (ny - 2) (nz - 2). `scratch` has 11 (nx - 2) (ny - 2) (nz - 2) numbers. */
+KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
+                         INOUT(double, scratch, [11][nz - 2][ny - 2][nx - 2]), double tx, double dt, int nx, int ny,
+                         int nz)
+{
+    REGION(u); REGION(r); REGION(scratch);
+    LOCAL(double, tile, TILE_SIZE(10));
+    Weights weights = weights_of(0, tx, dt);
+    solve_rows(tile, u, r, scratch, weights, GROUP_ID(0), nx, ny, nz);
+}
+
+/* The same for a batch. */
+KERNEL(32, 1, 1) sweep_x_of_zones(IN(double, u, numbers), INOUT(double, r, numbers),
+                                  INOUT(double, scratch, [11][inside]), IN(INT64, zones, [zone_count][10]),
+                                  IN(int, groups, [group_count][2]), INT64 numbers, INT64 inside, int zone_count,
+                                  int first_group, int group_count, double tx, double dt)
+{
+    REGION(u); REGION(r); REGION(scratch); REGION(zones); REGION(groups);
+    LOCAL(double, tile, TILE_SIZE(10));
+    Zone zone = zone_of_group(zones, groups, numbers, inside, zone_count, first_group, group_count);
+    Weights weights = weights_of(0, tx, dt);
+    solve_rows(tile, u + zone.field, r + zone.field, scratch + STORED * zone.interior, weights, zone.group, zone.nx,
+               zone.ny, zone.nz);
+}
+
+/* Solves all lines in y (direction 1), whose solution becomes waves in z, or in z (2), whose solution becomes
+ * conserved quantities. t is the inverse mesh width in the direction. Threads: (nx - 2) times (nz - 2) or (ny - 2).
+ * `scratch` as above. */
+KERNEL(64, 1, 1) sweep_yz(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
+                          INOUT(double, scratch, [11][nz - 2][ny - 2][nx - 2]), int direction, double t, double dt,
+                          int nx, int ny, int nz)
+{
+    REGION(u); REGION(r); REGION(scratch);
+    Weights weights = weights_of(direction, t, dt);
+    solve_line(u, r, scratch, weights, direction, GLOBAL_ID(0), nx, ny, nz);
+}
+
+/* The same for a batch. */
+KERNEL(64, 1, 1) sweep_yz_of_zones(IN(double, u, numbers), INOUT(double, r, numbers),
+                                   INOUT(double, scratch, [11][inside]), IN(INT64, zones, [zone_count][10]),
+                                   IN(int, groups, [group_count][2]), INT64 numbers, INT64 inside, int zone_count,
+                                   int first_group, int group_count, int direction, double t, double dt)
+{
+    REGION(u); REGION(r); REGION(scratch); REGION(zones); REGION(groups);
+    Zone zone = zone_of_group(zones, groups, numbers, inside, zone_count, first_group, group_count);
+    Weights weights = weights_of(direction, t, dt);
+    solve_line(u + zone.field, r + zone.field, scratch + STORED * zone.interior, weights, direction,
+               64 * zone.group + LOCAL_ID(0), zone.nx, zone.ny, zone.nz);
 }

@@ -58,6 +58,7 @@ pub(crate) const SHEETS: [Sheet; 15] = [
             "site",
             "parent",
             "submitted_ns",
+            "submitter",
             "ready_ns",
             "placed_ns",
             "reserved_ns",
@@ -116,15 +117,16 @@ pub(crate) const SHEETS: [Sheet; 15] = [
     },
     Sheet {
         name: "copies",
-        columns: &["start_ns", "end_ns", "waited_ns", "source", "target", "bytes", "data", "evicts"],
+        columns: &["start_ns", "end_ns", "waited_ns", "source", "target", "bytes", "data", "task", "evicts"],
         texts: &[],
         has_key: false,
-        indices: &["data", "start_ns"],
+        indices: &["data", "task", "start_ns"],
         rows: |trace, visit| {
             trace.copies.iter().try_for_each(|copy| {
                 let [start, end, waited] = [copy.start, copy.end, copy.waited].map(Number);
                 let [from, to] = [copy.from, copy.to].map(index);
-                visit(&[start, end, waited, from, to, Number(copy.bytes), Number(copy.data), flag(copy.evicts)])
+                let (bytes, data, task) = (Number(copy.bytes), Number(copy.data), copy.task.map_or(Null, index));
+                visit(&[start, end, waited, from, to, bytes, data, task, flag(copy.evicts)])
             })
         },
     },
@@ -275,7 +277,7 @@ fn note_name(note: NoteKind) -> &'static str {
     }
 }
 
-/// Returns `read`, `write`, `update`, `commutative`, `reduction` or `order`.
+/// Returns `read`, `write`, `update`, `commutative`, `reduction`, `order` or `concurrent`.
 fn mode_name(mode: AccessMode) -> &'static str {
     match mode {
         AccessMode::Read => "read",
@@ -284,6 +286,7 @@ fn mode_name(mode: AccessMode) -> &'static str {
         AccessMode::Commutative => "commutative",
         AccessMode::Reduction => "reduction",
         AccessMode::Order => "order",
+        AccessMode::Concurrent => "concurrent",
     }
 }
 
@@ -306,6 +309,7 @@ fn tasks(trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
             index(task.site),
             task.parent.map_or(Null, index),
             Number(task.submitted),
+            task.submitter.map_or(Null, index),
             Number(ready),
             some(task.placed),
             some(task.reserved),

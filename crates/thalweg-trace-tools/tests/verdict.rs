@@ -160,6 +160,28 @@ fn data_that_move_to_and_fro_are_found() {
     check(&trace, Limit::Copy, &["data `grid` has the most bytes"]);
 }
 
+/// Waits for copies take 9 ms. The runtime's work takes 7 ms, and the thread does not run for another 7 ms.
+#[test]
+fn copies_are_found_although_other_programs_use_the_cores() {
+    let mut trace = on_units(&["GPU"]);
+    data(&mut trace, 5, "data `grid`", 1 << 20);
+    for number in 0..10_u64 {
+        let between = if number % 2 == 0 { (0, 1) } else { (1, 0) };
+        let ready = number * 1_000_000;
+        let made = task(&mut trace, "sweep", 0, 0, ready + 900_000, ready + 1_000_000);
+        stages(&mut trace, made, [ready, ready, ready, ready + 900_000]);
+        copy(&mut trace, 5, between, 1 << 20, ready, ready + 900_000);
+        state(&mut trace, StateKind::Sleep, Some(0), ready, ready + 900_000);
+    }
+    let mut now = 10_000_000;
+    for number in 0..3500 {
+        now += 3_000 + if number % 700 == 0 { 1_400_000 } else { 0 };
+        task(&mut trace, "tiny", 10_000_000, 0, now - 1_000, now);
+    }
+    state(&mut trace, StateKind::Wait, None, 0, now);
+    check(&trace, Limit::Copy, &["data `grid` moves to and fro"]);
+}
+
 #[test]
 fn short_memory_is_found() {
     let mut trace = on_units(&["CPU", "GPU"]);
@@ -170,7 +192,17 @@ fn short_memory_is_found() {
         state(&mut trace, StateKind::Sleep, Some(1), ready, ready + 900);
         trace.memory.push(Memory { at: ready, space: 1, bytes: 3 << 30 });
     }
-    trace.copies.push(Copy { start: 5, end: 30, waited: 0, from: 1, to: 0, bytes: 2048, data: 1, evicts: true });
+    trace.copies.push(Copy {
+        start: 5,
+        end: 30,
+        waited: 0,
+        from: 1,
+        to: 0,
+        bytes: 2048,
+        data: 1,
+        task: None,
+        evicts: true,
+    });
     trace.notes.push(Note { at: 100, task: 2, kind: NoteKind::Refused });
     state(&mut trace, StateKind::Sleep, Some(0), 0, 10_000);
     let words = ["waits for memory of GPU 0, where at most 3 GiB were in use, with 2 KiB evicted and 1 refusals"];

@@ -12,6 +12,7 @@
 //! | [`DATA`] | per data object: number (`u64`), bytes (`u64`), length of name (`u32`), name |
 //! | [`EVENTS`] | thread (`u32`), zero (`u32`), position of the first word in the thread's sequence (`u64`), words |
 //! | [`REGIONS`] | per region: number (`u32`), length of its text (`u32`), data object (`u64`), bytes (`u64`), text |
+//! | [`RECORDINGS`] | per recording: see [`push_recording`] |
 //! | [`END`] | ticks at the end of the run (`u64`) |
 //!
 //! A name is written before the first record that refers to it. So a file that ends early because the program was
@@ -21,7 +22,7 @@
 /// The first eight bytes of a trace file.
 pub const MAGIC: [u8; 8] = *b"THALWEG\x1a";
 /// The version of the format. Readers reject all other versions.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// A frame with lines `key TAB value`; see [`Trace`](crate::Trace) for the keys.
 pub const META: u32 = 1;
 /// A frame with sites.
@@ -34,6 +35,8 @@ pub const EVENTS: u32 = 4;
 pub const END: u32 = 5;
 /// A frame with regions, in traces that have accesses.
 pub const REGIONS: u32 = 6;
+/// A frame with recordings of tasks that are replayed.
+pub const RECORDINGS: u32 = 7;
 
 /// Returns the file header.
 pub fn head() -> [u8; 12] {
@@ -80,4 +83,42 @@ pub fn push_region(out: &mut Vec<u8>, number: u32, data: u64, bytes: u64, text: 
     out.extend(data.to_le_bytes());
     out.extend(bytes.to_le_bytes());
     out.extend(text.as_bytes());
+}
+
+/// A recording: tasks that are submitted any number of times.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// The number of the first task; the numbers of the others follow.
+    pub first: u64,
+    /// The site of each task.
+    pub sites: Vec<u32>,
+    /// The dependences, in terms of indices of tasks.
+    pub dependences: Vec<RecordedDependence>,
+    /// The accesses: index of the task, region, and mode ([`Mode`](crate::record::Mode)).
+    pub accesses: Vec<[u32; 3]>,
+}
+
+/// A dependence between two tasks of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedDependence {
+    /// The index of the predecessor.
+    pub from: u32,
+    /// The index of the successor.
+    pub to: u32,
+    /// The data object; [`UNKNOWN`](crate::record::UNKNOWN) if it is not known.
+    pub data: u32,
+    /// Whether the dependence carries a value.
+    pub carries_value: bool,
+}
+
+/// Appends a recording to the payload of a [`RECORDINGS`] frame: number of its first task (`u64`); numbers of tasks,
+/// dependences and accesses; sites; predecessor, successor, data object and flag of each dependence; task, region and
+/// mode of each access (`u32` each).
+pub fn push_recording(out: &mut Vec<u8>, recording: &Recording) {
+    let Recording { first, sites, dependences, accesses } = recording;
+    out.extend(first.to_le_bytes());
+    let lengths = [sites.len(), dependences.len(), accesses.len()].map(|length| length as u32);
+    let dependences = dependences.iter().flat_map(|edge| [edge.from, edge.to, edge.data, edge.carries_value.into()]);
+    let fields = lengths.into_iter().chain(sites.iter().copied()).chain(dependences);
+    fields.chain(accesses.iter().flatten().copied()).for_each(|field| out.extend(field.to_le_bytes()));
 }

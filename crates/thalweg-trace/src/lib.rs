@@ -8,9 +8,11 @@
 //! The crate never talks to a runtime. The runtime library writes traces using [`record`] and [`frame`], and tools
 //! read them using [`Trace`].
 
+mod events;
 pub mod frame;
 mod read;
 pub mod record;
+mod rounds;
 mod tables;
 
 pub use read::ReadError;

@@ -3,14 +3,12 @@
 //! If a file ends early or is damaged, it is read up to that point, and [`Trace::problem`] states the problem and
 //! the byte offset. A file that is not a trace or has another version is rejected.
 //!
-//! Records of different threads are joined by task number, because no order between threads is assumed.
+//! This module reads frames; [`Events`] reads the records inside them.
 
-use crate::frame::{self, MAGIC, VERSION};
-use crate::record::{self, Between, End, Happened, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of};
-use crate::tables::{
-    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, Region, Site, State, Task, Trace, Unit,
-};
-use std::collections::{BTreeMap, HashMap};
+use crate::events::Events;
+use crate::frame::{self, MAGIC, RecordedDependence, Recording, VERSION};
+use crate::tables::{Data, Region, Site, Trace, Unit};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The error returned when a file is rejected.
@@ -86,6 +84,7 @@ struct Reader {
     ticks_per_ns: f64,
     /// For each thread, the frames' words, keyed by the position of their first word.
     words: BTreeMap<u32, BTreeMap<u64, Vec<u64>>>,
+    recordings: Vec<Recording>,
     /// The end of the run, in ticks.
     end: Option<u64>,
 }
@@ -126,6 +125,7 @@ impl Reader {
             frame::SITES => self.read_sites(&mut fields)?,
             frame::DATA => self.data(&mut fields)?,
             frame::REGIONS => self.regions(&mut fields)?,
+            frame::RECORDINGS => self.recordings(&mut fields)?,
             frame::EVENTS => self.events(&mut fields)?,
             frame::END => self.end = Some(fields.u64()?),
             kind => return Err(format!("no frame has kind {kind}")),
@@ -191,6 +191,32 @@ impl Reader {
         Ok(())
     }
 
+    fn recordings(&mut self, fields: &mut Fields<'_>) -> Result<(), String> {
+        while !fields.0.is_empty() {
+            let (first, tasks, dependences, accesses) = (fields.u64()?, fields.u32()?, fields.u32()?, fields.u32()?);
+            let mut recording = Recording { first, ..Recording::default() };
+            for _ in 0..tasks {
+                recording.sites.push(fields.u32()?);
+            }
+            for _ in 0..dependences {
+                let [from, to, data, flag] = [fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?];
+                if from >= tasks || to >= tasks {
+                    return Err(format!("a dependence leads from {from} to {to} in a recording of {tasks} tasks"));
+                }
+                recording.dependences.push(RecordedDependence { from, to, data, carries_value: flag == 1 });
+            }
+            for _ in 0..accesses {
+                let access = [fields.u32()?, fields.u32()?, fields.u32()?];
+                if access[0] >= tasks {
+                    return Err(format!("task {} of a recording of {tasks} tasks has an access", access[0]));
+                }
+                recording.accesses.push(access);
+            }
+            self.recordings.push(recording);
+        }
+        Ok(())
+    }
+
     fn events(&mut self, fields: &mut Fields<'_>) -> Result<(), String> {
         let (thread, _, position) = (fields.u32()?, fields.u32()?, fields.u64()?);
         let (words, rest) = fields.0.as_chunks::<8>();
@@ -209,7 +235,7 @@ impl Reader {
             let (name, file) = ("unknown".to_owned(), String::new());
             self.trace.sites.push(Site { name, file, line: 0, column: 0 });
         }
-        let mut events = Events::default();
+        let mut events = Events::new(self.ticks_per_ns, std::mem::take(&mut self.recordings));
         for (thread, frames) in threads {
             // If frames are missing because the writer kept only the latest ones, a new sequence begins after the
             // gap.
@@ -221,199 +247,18 @@ impl Reader {
                 }
             }
             for (position, sequence) in sequences {
-                if let Err(problem) = events.read(&self, thread as usize, &sequence) {
+                if let Err(problem) = events.read(&self.trace, thread as usize, &sequence) {
                     self.note_problem(format!("thread {thread}, words from {position} on: {problem}"));
                 }
             }
         }
         if let Some(end) = self.end {
-            events.end = events.end.max(self.ns(end));
+            events.end_at(end);
         }
         events.into_trace(self.trace)
     }
 
     fn note_problem(&mut self, problem: String) {
         self.trace.problem.get_or_insert(problem);
-    }
-
-    /// Converts ticks to nanoseconds.
-    fn ns(&self, ticks: u64) -> u64 {
-        if self.ticks_per_ns > 0.0 { (ticks as f64 / self.ticks_per_ns).round() as u64 } else { ticks }
-    }
-}
-
-/// What is known about a task so far.
-#[derive(Default, Clone)]
-struct Known {
-    submitted: Option<(u64, u32)>,
-    parent: Option<u64>,
-    stages: [Option<u64>; 6],
-    /// The task's start, end, unit, device and outcome, once it ran.
-    ran: Option<(u64, u64, u32, u16, End)>,
-}
-
-/// The records of all threads, with tasks keyed by task number.
-#[derive(Default)]
-struct Events {
-    tasks: HashMap<u64, Known>,
-    dependences: Vec<(u64, u64, Option<u64>, bool)>,
-    accesses: Vec<(u64, u32, AccessMode)>,
-    notes: Vec<(u64, u64, Happened)>,
-    copies: Vec<Copy>,
-    states: Vec<State>,
-    memory: Vec<Memory>,
-    decisions: Vec<Decision>,
-    end: u64,
-}
-
-impl Events {
-    fn read(&mut self, reader: &Reader, thread: usize, words: &[u64]) -> Result<(), String> {
-        let (mut at, mut base, mut submitted, mut dependent) = (0, 0, 0, 0);
-        while at < words.len() {
-            let first = words[at];
-            let (kind, small) = (kind_of(first), small_of(first));
-            let Some(size) = record::words(kind) else { return Err(format!("word {at} begins no record")) };
-            let Some(record) = words.get(at..at + size) else { return Err(format!("word {at}: a record is cut off")) };
-            at += size;
-            let ticks = base + u64::from(time_of(first));
-            let time = reader.ns(ticks);
-            let span = |duration: u64| reader.ns(ticks.saturating_sub(duration));
-            let data = |small: u32| (small != UNKNOWN).then_some(u64::from(small));
-            let unit = |unit: u32| (unit != record::NO_UNIT).then_some(unit as usize);
-            let is_timed = !matches!(
-                kind,
-                record::BASE
-                    | record::PARENT
-                    | record::DEPENDENT
-                    | record::VALUE
-                    | record::ORDER
-                    | record::FAR
-                    | record::ACCESS
-            );
-            if is_timed {
-                self.end = self.end.max(time);
-            }
-            match kind {
-                record::BASE => base = record[1],
-                record::SUBMITTED => {
-                    submitted = record[1];
-                    self.tasks.entry(submitted).or_default().submitted = Some((time, small));
-                }
-                record::ACCESS => {
-                    use AccessMode::{Commutative, Order, Read, Reduction, Update, Write};
-                    let mode = [Read, Write, Update, Commutative, Reduction, Order][(time_of(first) as usize).min(5)];
-                    self.accesses.push((submitted, small, mode));
-                }
-                record::PARENT => self.tasks.entry(submitted).or_default().parent = Some(first >> 8),
-                record::DEPENDENT => dependent = first >> 8,
-                record::VALUE | record::ORDER => {
-                    let from = dependent.wrapping_sub(u64::from(time_of(first)));
-                    self.dependences.push((from, dependent, data(small), kind == record::VALUE));
-                }
-                record::FAR => self.dependences.push((record[1], dependent, None, small & 1 == 1)),
-                record::RAN => {
-                    let ((unit, outcome), duration) = (unit_of(small), record[2] & ((1 << 48) - 1));
-                    let outcome = [End::Done, End::Failed, End::Detached][usize::from(outcome).min(2)];
-                    let ran = (span(duration), time, unit, (record[2] >> 48) as u16, outcome);
-                    self.tasks.entry(record[1]).or_default().ran = Some(ran);
-                }
-                record::STAGE => {
-                    let stage = usize::from(unit_of(small).1).min(Stage::Ended as usize);
-                    self.tasks.entry(record[1]).or_default().stages[stage] = Some(time);
-                }
-                record::COPY => self.copies.push(Copy {
-                    start: span(record[1]),
-                    end: time,
-                    waited: reader.ns(record[2] & u64::from(u32::MAX)),
-                    from: (record[2] >> 32) as u16 as usize,
-                    to: (record[2] >> 48) as usize,
-                    bytes: record[3],
-                    data: record[4],
-                    evicts: small == record::Why::Evicted as u32,
-                }),
-                record::STATE => {
-                    let (of_unit, kind) = unit_of(small);
-                    let kind =
-                        [Between::Search, Between::Sleep, Between::Throttle, Between::Wait][usize::from(kind).min(3)];
-                    self.states.push(State { start: span(record[1]), end: time, kind, unit: unit(of_unit), thread });
-                }
-                record::MEMORY => self.memory.push(Memory { at: time, space: small as usize, bytes: record[1] }),
-                record::NOTE => {
-                    let kinds = [Happened::Poisoned, Happened::Refused, Happened::Returned, Happened::Cancelled];
-                    self.notes.push((time, record[1], kinds[(small as usize).min(3)]));
-                }
-                record::DECISION => {
-                    let site = reader.trace.sites.get(small as usize).map(|site| site.name.clone());
-                    let (space, instance) = (site.unwrap_or_default(), record[1]);
-                    let (state, pivot) = (record[2] as u8, (record[2] >> 8) as u32);
-                    self.decisions.push(Decision { at: time, space, instance, state, pivot });
-                }
-                _ => unreachable!("a kind that has a size is read"),
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the finished trace, combining the tables with the facts that the file states outside of the records.
-    fn into_trace(mut self, mut trace: Trace) -> Trace {
-        let site_of = |site: u32, trace: &Trace| (site as usize).min(trace.sites.len() - 1);
-        let mut known: Vec<(u64, Known)> = self.tasks.drain().filter(|(_, known)| known.submitted.is_some()).collect();
-        known.sort_unstable_by_key(|(number, _)| *number);
-        let places: HashMap<u64, usize> = known.iter().enumerate().map(|(at, (number, _))| (*number, at)).collect();
-        trace.tasks = known
-            .into_iter()
-            .map(|(number, known)| {
-                let (submitted, site) = known.submitted.expect("others were left out");
-                let [ready, placed, reserved, launched, _, ended] = known.stages;
-                let (start, end, unit, device, outcome) = match known.ran {
-                    None => (None, None, None, None, None),
-                    Some((start, end, unit, device, outcome)) => {
-                        let unit = (unit != record::NO_UNIT).then_some(unit as usize);
-                        (Some(start), Some(end), unit, device.checked_sub(1).map(usize::from), Some(outcome))
-                    }
-                };
-                let (site, parent) =
-                    (site_of(site, &trace), known.parent.and_then(|parent| places.get(&parent).copied()));
-                let finished = ended.or(end);
-                Task {
-                    number,
-                    site,
-                    parent,
-                    submitted,
-                    ready,
-                    placed,
-                    reserved,
-                    launched,
-                    start,
-                    end,
-                    finished,
-                    unit,
-                    device,
-                    outcome,
-                }
-            })
-            .collect();
-        let of_numbers = |(from, to, data, carries_value): (u64, u64, Option<u64>, bool)| {
-            Some(Dependence { from: *places.get(&from)?, to: *places.get(&to)?, data, carries_value })
-        };
-        trace.dependences = self.dependences.drain(..).filter_map(of_numbers).collect();
-        trace.dependences.sort_by_key(|dependence| dependence.to);
-        let access = |(task, region, mode): (u64, u32, AccessMode)| {
-            let region = Some(region as usize).filter(|region| *region < trace.regions.len());
-            Some(Access { task: *places.get(&task)?, region, mode })
-        };
-        trace.accesses = self.accesses.drain(..).filter_map(access).collect();
-        trace.accesses.sort_by_key(|access| access.task);
-        let note = |(at, task, kind): (u64, u64, Happened)| Some(Note { at, task: *places.get(&task)?, kind });
-        trace.notes = self.notes.drain(..).filter_map(note).collect();
-        (trace.copies, trace.states, trace.memory, trace.decisions) =
-            (self.copies, self.states, self.memory, self.decisions);
-        trace.copies.sort_by_key(|copy| copy.end);
-        trace.states.sort_by_key(|state| state.end);
-        trace.memory.sort_by_key(|memory| memory.at);
-        trace.notes.sort_by_key(|note| note.at);
-        trace.decisions.sort_by_key(|decision| decision.at);
-        trace.end = self.end;
-        trace
     }
 }

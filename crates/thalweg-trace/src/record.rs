@@ -5,24 +5,27 @@
 //! bits; a thread writes a new base when a time would no longer fit. Records without a time use bits 8..64 for
 //! another purpose.
 //!
-//! A task costs 48 bytes ([`SUBMITTED`], [`DEPENDENT`], [`RAN`]) and each dependence 8.
+//! A task on a core takes 24 bytes ([`NEXT`], [`DONE`]), or 32 if several threads submit tasks alternately
+//! ([`SUBMITTED`]). A task with dependences takes 8 bytes more ([`SUBJECT`]), and each dependence takes 8.
 //!
 //! Invariants:
 //! 1. The length of a record in words follows from its kind alone ([`words`]). So a reader can skip records of a
 //!    known kind that it does not interpret, but not records of an unknown kind.
-//! 2. [`VALUE`], [`ORDER`] and [`FAR`] records follow the [`DEPENDENT`] record of their successor in the same
-//!    thread's sequence, and [`PARENT`] follows [`SUBMITTED`].
+//! 2. [`PARENT`], [`VALUE`], [`ORDER`], [`FAR`] and [`ACCESS`] records concern the *subject*: the task that the latest
+//!    [`SUBMITTED`], [`NEXT`] or [`SUBJECT`] record of the same thread names.
+//! 3. Neither the subject nor the task before a [`NEXT`] record is named in another frame than that record, unless
+//!    both frames are from the same chunk of the writer. So records can be dropped chunk by chunk.
 
 /// Sets a new time base. Word 1: ticks since the trace began.
 pub const BASE: u8 = 1;
 /// A task was submitted. Small field: the task's site. Word 1: the task's number.
 pub const SUBMITTED: u8 = 2;
-/// Names the parent of the most recently submitted task. Bits 8..64: the parent's number.
+/// Names the parent of the subject. Bits 8..64: the parent's number.
 pub const PARENT: u8 = 3;
-/// Names the task that the following dependences belong to. Bits 8..64: the task's number.
-pub const DEPENDENT: u8 = 4;
-/// A dependence that carries a value. Small field: the data object. Bits 32..64: the successor's number minus the
-/// predecessor's number.
+/// Names the subject of the following records. Bits 8..64: the task's number.
+pub const SUBJECT: u8 = 4;
+/// A dependence of the subject that carries a value. Small field: the data object. Bits 32..64: the successor's number
+/// minus the predecessor's number.
 pub const VALUE: u8 = 5;
 /// A dependence that only orders, with the fields of [`VALUE`].
 pub const ORDER: u8 = 6;
@@ -35,7 +38,8 @@ pub const RAN: u8 = 8;
 /// A task has reached a stage. Small field: unit (20 bits) and stage (4 bits). Word 1: the task's number.
 pub const STAGE: u8 = 9;
 /// A copy has ended. Small field: the reason. Word 1: duration in ticks. Word 2: ticks spent waiting for the link
-/// (32 bits), source space (16 bits), destination space (16 bits). Word 3: bytes. Word 4: the data object.
+/// (32 bits), source space (16 bits), destination space (16 bits). Word 3: bytes. Word 4: the data object. Word 5: the
+/// number of the task for which the copy was made, or [`NO_TASK`].
 pub const COPY: u8 = 10;
 /// A thread has ended a state other than running a body. Small field: unit (20 bits) and state (4 bits). Word 1:
 /// duration in ticks.
@@ -48,10 +52,25 @@ pub const NOTE: u8 = 13;
 /// the instance. Word 2: state (8 bits) and pivot (32 bits).
 pub const DECISION: u8 = 14;
 
-/// An access by the most recently submitted task, in traces that include accesses. Small field: the region. Bits
+/// An access by the subject, in traces that include accesses. Small field: the region. Bits
 /// 32..40: the mode ([`Mode`]).
 pub const ACCESS: u8 = 15;
+/// A task was submitted, whose number is one more than that of the task that the same thread submitted before. Small
+/// field: the task's site.
+pub const NEXT: u8 = 16;
+/// A short form of [`RAN`] for bodies without a device. Small field: unit (20 bits) and outcome (4 bits). Word 1: the
+/// task's number (40 bits) and the body's duration in ticks (24 bits); see [`done`].
+pub const DONE: u8 = 17;
 
+/// A replay of a recording was submitted. Word 1: the number of the recording's first task. Word 2: the number of the
+/// replay's first task; the numbers of the others follow in the order of the recording.
+pub const REPLAYED: u8 = 18;
+/// A replay has begun, so its tasks may run. Records of their runs name the tasks of the recording, whose replays never
+/// overlap. Words 1 and 2: as in [`REPLAYED`].
+pub const BEGUN: u8 = 19;
+
+/// Stands for no task.
+pub const NO_TASK: u64 = u64::MAX;
 /// Stands for the site of a task without a site, and for the data object of a dependence without one.
 pub const UNKNOWN: u32 = (1 << 24) - 1;
 /// Stands for the unit of a thread that leads no unit.
@@ -141,50 +160,86 @@ pub enum Mode {
     Reduction = 4,
     /// The task touches no element. It only needs to be ordered, or declares the access for its children.
     Order = 5,
+    /// The task updates the region atomically, concurrently with other such updates.
+    Concurrent = 6,
 }
 
 /// Returns the number of words of a record of this kind, if the kind exists.
+#[inline]
 pub const fn words(kind: u8) -> Option<usize> {
     match kind {
-        PARENT | DEPENDENT | VALUE | ORDER | ACCESS => Some(1),
-        BASE | SUBMITTED | FAR | STAGE | STATE | MEMORY | NOTE => Some(2),
-        RAN | DECISION => Some(3),
-        COPY => Some(5),
+        PARENT | SUBJECT | VALUE | ORDER | ACCESS | NEXT => Some(1),
+        BASE | SUBMITTED | FAR | STAGE | STATE | MEMORY | NOTE | DONE => Some(2),
+        RAN | DECISION | REPLAYED | BEGUN => Some(3),
+        COPY => Some(6),
         _ => None,
     }
 }
 
+/// Returns whether bits 32..64 of the first word are a time.
+#[inline]
+pub const fn is_timed(kind: u8) -> bool {
+    !matches!(kind, BASE | PARENT | SUBJECT | VALUE | ORDER | FAR | ACCESS)
+}
+
 /// Returns a first word with a kind, small field and time.
+#[inline]
 pub const fn first(kind: u8, small: u32, time: u32) -> u64 {
     kind as u64 | ((small & UNKNOWN) as u64) << 8 | (time as u64) << 32
 }
 
 /// Returns a first word without a time.
+#[inline]
 pub const fn long(kind: u8, payload: u64) -> u64 {
     kind as u64 | payload << 8
 }
 
 /// Returns a small field that holds a unit and four bits.
+#[inline]
 pub const fn of_unit(unit: u32, bits: u8) -> u32 {
     (if unit < NO_UNIT { unit } else { NO_UNIT }) | (bits as u32 & 15) << 20
 }
 
+const DONE_BITS: u32 = 40;
+
+/// Returns whether a task's number and a duration fit into a [`DONE`] record.
+#[inline]
+pub const fn fits_done(task: u64, duration: u64) -> bool {
+    task >> DONE_BITS == 0 && duration >> (64 - DONE_BITS) == 0
+}
+
+/// Returns word 1 of a [`DONE`] record.
+#[inline]
+pub const fn done(task: u64, duration: u64) -> u64 {
+    task | duration << DONE_BITS
+}
+
+/// Returns the task's number and the duration in word 1 of a [`DONE`] record.
+#[inline]
+pub const fn of_done(word: u64) -> (u64, u64) {
+    (word & ((1 << DONE_BITS) - 1), word >> DONE_BITS)
+}
+
 /// Returns the kind in a first word.
+#[inline]
 pub const fn kind_of(first: u64) -> u8 {
     first as u8
 }
 
 /// Returns the small field of a first word.
+#[inline]
 pub const fn small_of(first: u64) -> u32 {
     (first >> 8) as u32 & UNKNOWN
 }
 
 /// Returns the time in a first word.
+#[inline]
 pub const fn time_of(first: u64) -> u32 {
     (first >> 32) as u32
 }
 
 /// Returns the unit and the four bits in a small field.
+#[inline]
 pub const fn unit_of(small: u32) -> (u32, u8) {
     (small & NO_UNIT, (small >> 20) as u8)
 }

@@ -97,6 +97,8 @@ pub struct Task {
     pub parent: Option<usize>,
     /// When the task was submitted.
     pub submitted: u64,
+    /// The thread that submitted the task, as an index in `threads`.
+    pub submitter: Option<usize>,
     /// When the task's last predecessor had ended; `None` if no policy placed the task. See [`Trace::ready`].
     pub ready: Option<u64>,
     /// When a policy chose the task's unit.
@@ -172,6 +174,8 @@ pub struct Copy {
     pub bytes: u64,
     /// The data object.
     pub data: u64,
+    /// The task that waited for the copy; `None` if only the runtime did. If there were several, the first.
+    pub task: Option<usize>,
     /// Whether the copy made room for other data. Otherwise a task needed the data.
     pub evicts: bool,
 }

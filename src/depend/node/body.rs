@@ -4,7 +4,7 @@ use super::{Env, Group, Kinds, Parts, Piece, Stop, TaskRef};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, TaskFailure};
 use crate::ids::Iteration;
-use crate::kernel::{DeviceSite, Launcher};
+use crate::kernel::{Combination, DeviceSite, Launcher};
 use crate::region::Block;
 use std::sync::Arc;
 
@@ -36,6 +36,11 @@ pub(crate) unsafe trait Body: Send {
 
     /// Drops the user's closures without running them.
     fn discard(&self);
+
+    /// If a device combines the contribution of the `access`-th access, returns by which operation.
+    fn combination(&self, _access: usize) -> Option<Combination> {
+        None
+    }
 
     /// If the `access`-th access is a reduction, creates a private replica for it and returns the replica's address and
     /// size in bytes. The replica lives until the next one is created or the body is dropped.

@@ -23,7 +23,7 @@ use super::{Body, Detachment, Env, Kinds, Leaving, Stop, TaskRef};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, Cancelled, TaskFailure};
 use crate::ids::Iteration;
-use crate::kernel::{DeviceSite, Launcher};
+use crate::kernel::{Combination, DeviceSite, Launcher};
 use crate::region::Block;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -265,6 +265,10 @@ unsafe impl Body for Boxed {
 
     fn discard(&self) {
         self.body.discard();
+    }
+
+    fn combination(&self, access: usize) -> Option<Combination> {
+        self.body.combination(access)
     }
 
     fn private(&self, access: usize) -> Option<(*mut u8, usize)> {

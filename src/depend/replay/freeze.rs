@@ -5,9 +5,11 @@ use super::{Fringe, Gate, Poison};
 use crate::depend::commutative::Turns;
 use crate::depend::join::{bodiless, starter};
 use crate::depend::node::{Node, Own, OwnedTask, Side, Submitting, Task, TaskRef};
+use crate::depend::recorder::Recorder;
 use crate::depend::reduction::{Tickets, issue_again};
 use crate::depend::register::register;
 use crate::depend::{AccessRecord, Datum, Mode};
+use crate::ids::TaskId;
 use crate::region::Block;
 use crate::sync::{Helper, Pooled, Rounds};
 use std::sync::Arc;
@@ -24,6 +26,7 @@ pub(crate) struct Freezer {
     tasks: Vec<TaskRef>,
     ready: Vec<OwnedTask>,
     queued: Vec<Queued>,
+    recorder: Option<Recorder>,
 }
 
 /// State that a task needs again in each round, in addition to its edges.
@@ -51,9 +54,14 @@ pub(crate) struct Frozen {
 }
 
 impl Freezer {
-    /// Begins a graph of the tasks that have been entered into `fringe`.
-    pub(crate) fn new(fringe: Fringe) -> Self {
-        Self { fringe, data: Vec::new(), tasks: Vec::new(), ready: Vec::new(), queued: Vec::new() }
+    /// Begins a graph of the tasks that have been entered into `fringe`. Tasks and edges are recorded in `recorder`.
+    pub(crate) fn new(fringe: Fringe, recorder: Option<Recorder>) -> Self {
+        Self { fringe, data: Vec::new(), tasks: Vec::new(), ready: Vec::new(), queued: Vec::new(), recorder }
+    }
+
+    /// Returns the ID of the first task.
+    pub(super) fn first(&self) -> TaskId {
+        self.tasks.first().map_or(TaskId(0), |task| task.shared().id)
     }
 
     /// Returns the number of tasks added so far.
@@ -80,7 +88,9 @@ impl Freezer {
             .iter()
             .map(|(at, block, mode)| AccessRecord { datum: &self.data[*at].apart, block, mode: *mode })
             .collect();
-        let left = register(&mut task, &records, None, None).expect("a private data object is never taken");
+        let recorder = self.recorder.as_ref();
+        let left = register(&mut task, &records, recorder, None).expect("a private data object is never taken");
+        recorder.into_iter().for_each(|recorder| recorder.task(&task, || None));
         debug_assert!(left.is_none(), "accumulating tasks are not frozen");
         if let Some(side) = &mut **task.owned_mut() {
             let (turns, tickets) = (std::mem::take(&mut side.turns), std::mem::take(&mut side.tickets));
@@ -92,7 +102,7 @@ impl Freezer {
 
     /// Completes the graph; its last task gets the gate `last`.
     pub(super) fn close(self, last: Gate) -> Frozen {
-        let Self { fringe, data, tasks, ready, queued } = self;
+        let Self { fringe, data, tasks, ready, queued, recorder: _ } = self;
         let (mut border, mut kept) = (Vec::new(), Vec::new());
         for (at, FrozenData { keeps, apart, nothing }) in data.into_iter().enumerate() {
             drop(apart);

@@ -36,6 +36,7 @@ use self::freeze::Frozen;
 
 use super::OwnedTask;
 use crate::error::{SubmitError, TaskFailure};
+use crate::ids::TaskId;
 use crate::sync::Idle;
 use parking_lot::Mutex;
 use std::any::Any;
@@ -101,6 +102,8 @@ type Poison = Vec<Option<Arc<TaskFailure>>>;
 /// A frozen graph and its replays.
 pub(crate) struct Replays {
     this: Weak<Self>,
+    /// ID of the first task of the graph.
+    first: TaskId,
     tasks: usize,
     state: Mutex<State>,
 }
@@ -148,7 +151,7 @@ impl fmt::Debug for Replays {
 impl Replays {
     /// Makes the replays of a frozen graph.
     pub(crate) fn new(freezer: Freezer) -> Arc<Self> {
-        let tasks = freezer.len();
+        let (first, tasks) = (freezer.first(), freezer.len());
         Arc::new_cyclic(|this: &Weak<Self>| {
             let frozen = freezer.close(Gate::Last(this.clone()));
             let state = State {
@@ -163,8 +166,13 @@ impl Replays {
                 is_owed: false,
                 keep: None,
             };
-            Self { this: this.clone(), tasks, state: Mutex::new(state) }
+            Self { this: this.clone(), first, tasks, state: Mutex::new(state) }
         })
+    }
+
+    /// The ID of the first task of the graph, under which all replays run it.
+    pub(crate) fn first(&self) -> TaskId {
+        self.first
     }
 
     /// The number of tasks of each replay.

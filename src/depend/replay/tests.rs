@@ -22,7 +22,7 @@ const FAILURES: (u64, u64) = (0, 1);
 fn one(x: &Arc<Datum>, accesses: &[(Mode, Block)]) -> Arc<Replays> {
     let mut fringe = Fringe::default();
     accesses.iter().for_each(|(mode, block)| fringe.enter(0, &AccessRecord { datum: x, block, mode: *mode }));
-    let mut freezer = Freezer::new(fringe);
+    let mut freezer = Freezer::new(fringe, None);
     freezer.add(
         task(0, Kinds::NONE, &[]),
         accesses.iter().map(|(mode, block)| (Keep(x.clone()), *block, *mode)).collect(),

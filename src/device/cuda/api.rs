@@ -1,17 +1,27 @@
 //! One CUDA device: the implementation of [`Api`].
 
+use super::driver_types::{CLUSTER_LAUNCH, KernelNode, LaunchAttribute, LaunchConfig};
 use super::library::{self, GraphFunctions, UnifiedFunctions, call, functions};
-use super::types::{
-    ATTACH_GLOBAL, BLOCKING_SYNC_WITHOUT_TIMING, CONCURRENT_MANAGED_ACCESS, CPU, Copy3d, CopyEnd, DEVICE, DeviceNumber,
-    DevicePointer, HOST, KernelNode, MANAGED_MEMORY, NON_BLOCKING, Object, POINTER_CONTEXT, POINTER_DEVICE, PORTABLE,
-};
 use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, Transfer};
-use std::ffi::{CStr, c_int};
+use crate::kernel::Groups;
+use arrayvec::ArrayVec;
+use cudarc::driver::sys::{
+    self, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUcontext, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr,
+    CUevent_flags, CUmemorytype, CUpointer_attribute as Pointer, CUstream,
+};
+use std::ffi::{CStr, c_int, c_uint};
 use std::ptr;
+
+const NON_BLOCKING: c_uint = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
+const BLOCKING_SYNC_WITHOUT_TIMING: c_uint =
+    CUevent_flags::CU_EVENT_BLOCKING_SYNC as c_uint | CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
+const ATTACH_GLOBAL: c_uint = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as c_uint;
+/// `CU_DEVICE_CPU`, a macro that the bindings lack.
+const CPU: CUdevice = -1;
 
 /// A CUDA device, accessed through its primary context.
 pub(in crate::device) struct Cuda {
-    device: DeviceNumber,
+    device: CUdevice,
     context: Handle,
 }
 
@@ -23,20 +33,25 @@ fn unified() -> &'static UnifiedFunctions {
     library::unified_functions().expect("unified memory is used only if the driver has it")
 }
 
-fn kernel_node(KernelCall { function: Handle(function), groups, group, arguments }: KernelCall<'_>) -> KernelNode {
+fn kernel_node(KernelCall { function, groups, group, arguments }: KernelCall<'_>) -> KernelNode {
+    let Groups { count: groups, shared_bytes, .. } = groups;
     let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
     let (kernel, context) = (ptr::null_mut(), ptr::null_mut());
-    KernelNode { function, groups, group, shared_bytes: 0, values, others, kernel, context }
+    KernelNode { function: function.as_raw(), groups, group, shared_bytes, values, others, kernel, context }
 }
 
 impl Cuda {
-    fn raw_context(&self) -> Object {
-        self.context.0
+    fn has(&self, attribute: c_uint) -> Result<bool, ApiError> {
+        Ok(library::attribute_of(self.device, attribute)? != 0)
+    }
+
+    fn raw_context(&self) -> CUcontext {
+        self.context.as_raw()
     }
 
     /// # Safety
     /// As for [`Api::copy`].
-    unsafe fn copy_flat(&self, stream: Object, transfer: &Transfer, owner: Object) -> Result<(), ApiError> {
+    unsafe fn copy_flat(&self, stream: CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
         let Transfer {
             direction,
             width_bytes,
@@ -44,7 +59,7 @@ impl Cuda {
             to: Pitched { address: to, .. },
             ..
         } = *transfer;
-        let (source, target) = (from as DevicePointer, to as DevicePointer);
+        let (source, target) = (from as CUdeviceptr, to as CUdeviceptr);
         // SAFETY: the caller of `copy` keeps both ends valid until the copy has ended.
         unsafe {
             match direction {
@@ -74,36 +89,53 @@ impl Cuda {
 
     /// # Safety
     /// As for [`Api::copy`].
-    unsafe fn copy_box(&self, stream: Object, transfer: &Transfer, owner: Object) -> Result<(), ApiError> {
+    unsafe fn copy_box(&self, stream: CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
         let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
         let is_across = direction == Direction::Across && owner != self.raw_context();
-        let end = |end: &Pitched, is_host: bool, context: Object| CopyEnd {
-            x_bytes: 0,
-            y: 0,
-            z: 0,
-            level: 0,
-            memory: if is_host { HOST } else { DEVICE },
-            host: if is_host { ptr::with_exposed_provenance_mut(end.address) } else { ptr::null_mut() },
-            device: if is_host { 0 } else { end.address as DevicePointer },
-            array: ptr::null_mut(),
-            context: if is_across { context } else { ptr::null_mut() },
-            pitch: end.pitch_bytes,
-            height: end.height,
+        let memory = |is_host| match is_host {
+            true => CUmemorytype::CU_MEMORYTYPE_HOST,
+            false => CUmemorytype::CU_MEMORYTYPE_DEVICE,
         };
-        let copy = Copy3d {
-            from: end(&from, direction == Direction::In, owner),
-            to: end(&to, direction == Direction::Out, self.raw_context()),
-            width_bytes,
-            height: rows,
-            depth: slices,
+        let host = |end: &Pitched, is_host| if is_host { end.address } else { 0 };
+        let device = |end: &Pitched, is_host: bool| if is_host { 0 } else { end.address as CUdeviceptr };
+        let context = |context| if is_across { context } else { ptr::null_mut() };
+        let (is_in, is_out) = (direction == Direction::In, direction == Direction::Out);
+        let copy = CUDA_MEMCPY3D_PEER {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcZ: 0,
+            srcLOD: 0,
+            srcMemoryType: memory(is_in),
+            srcHost: ptr::with_exposed_provenance(host(&from, is_in)),
+            srcDevice: device(&from, is_in),
+            srcArray: ptr::null_mut(),
+            srcContext: context(owner),
+            srcPitch: from.pitch_bytes,
+            srcHeight: from.height,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstZ: 0,
+            dstLOD: 0,
+            dstMemoryType: memory(is_out),
+            dstHost: ptr::with_exposed_provenance_mut(host(&to, is_out)),
+            dstDevice: device(&to, is_out),
+            dstArray: ptr::null_mut(),
+            dstContext: context(self.raw_context()),
+            dstPitch: to.pitch_bytes,
+            dstHeight: to.height,
+            WidthInBytes: width_bytes,
+            Height: rows,
+            Depth: slices,
         };
+        // `CUDA_MEMCPY3D` has the same fields, and reserves those for contexts, which must be null.
+        const { assert!(size_of::<CUDA_MEMCPY3D>() == size_of::<CUDA_MEMCPY3D_PEER>()) }
         // SAFETY: the caller of `copy` keeps both ends valid until the copy has ended; the driver reads the copy
         // description before the call returns.
         unsafe {
             if is_across {
                 return call("cuMemcpy3DPeerAsync", (functions().cuMemcpy3DPeerAsync)(&copy, stream));
             }
-            call("cuMemcpy3DAsync", (functions().cuMemcpy3DAsync_v2)(&copy, stream))
+            call("cuMemcpy3DAsync", (functions().cuMemcpy3DAsync_v2)(ptr::from_ref(&copy).cast(), stream))
         }
     }
 }
@@ -130,7 +162,7 @@ impl Api for Cuda {
         let mut context = ptr::null_mut();
         // SAFETY: the device exists; the result pointer is valid.
         call("cuDevicePrimaryCtxRetain", unsafe { (functions().cuDevicePrimaryCtxRetain)(&mut context, device) })?;
-        Ok(Self { device, context: Handle(context) })
+        Ok(Self { device, context: Handle::of(context) })
     }
 
     fn domain(&self) -> usize {
@@ -140,6 +172,18 @@ impl Api for Cuda {
     fn bind(&self) -> Result<(), ApiError> {
         // SAFETY: the context is retained.
         call("cuCtxSetCurrent", unsafe { (functions().cuCtxSetCurrent)(self.raw_context()) })
+    }
+
+    fn current() -> Result<usize, ApiError> {
+        let mut context: CUcontext = ptr::null_mut();
+        // SAFETY: the result pointer is valid.
+        call("cuCtxGetCurrent", unsafe { (functions().cuCtxGetCurrent)(&mut context) })?;
+        Ok(context.expose_provenance())
+    }
+
+    unsafe fn restore(context: usize) -> Result<(), ApiError> {
+        // SAFETY: the caller passes a context that was current, or null, which stands for none.
+        call("cuCtxSetCurrent", unsafe { (functions().cuCtxSetCurrent)(ptr::with_exposed_provenance_mut(context)) })
     }
 
     fn number(&self) -> c_int {
@@ -167,13 +211,15 @@ impl Api for Cuda {
     unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
         // SAFETY: the address comes from `allocate`. The recycler holds only unused blocks, and frees each of them
         // once.
-        call("cuMemFree", unsafe { (functions().cuMemFree_v2)(base as DevicePointer) })
+        call("cuMemFree", unsafe { (functions().cuMemFree_v2)(base as CUdeviceptr) })
     }
 
     fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = ptr::null_mut();
         // SAFETY: the result pointer is valid.
-        call("cuMemHostAlloc", unsafe { (functions().cuMemHostAlloc)(&mut address, bytes, PORTABLE) })?;
+        call("cuMemHostAlloc", unsafe {
+            (functions().cuMemHostAlloc)(&mut address, bytes, sys::CU_MEMHOSTALLOC_PORTABLE)
+        })?;
         Ok(address.expose_provenance())
     }
 
@@ -184,8 +230,10 @@ impl Api for Cuda {
     }
 
     fn reaches_unified(&self) -> Result<bool, ApiError> {
-        let has = |attribute| Ok(library::attribute_of(self.device, attribute)? != 0);
-        Ok(library::unified_functions().is_some() && has(MANAGED_MEMORY)? && has(CONCURRENT_MANAGED_ACCESS)?)
+        let has = |attribute| self.has(attribute as c_uint);
+        Ok(library::unified_functions().is_some()
+            && has(Attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY)?
+            && has(Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)?)
     }
 
     fn allocate_unified(&self, bytes: usize) -> Result<usize, ApiError> {
@@ -200,14 +248,31 @@ impl Api for Cuda {
         // SAFETY: the caller keeps the memory from `allocate_unified` alive until the prefetch has ended, and the
         // `Stream` keeps the raw stream alive.
         call("cuMemPrefetchAsync", unsafe {
-            (unified().cuMemPrefetchAsync)(first as DevicePointer, bytes, to, stream.0)
+            (unified().cuMemPrefetchAsync)(first as CUdeviceptr, bytes, to, stream.as_raw())
         })
     }
 
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
         // SAFETY: the memory stays valid until its `PageLock` is dropped, because the runtime drops the lock before
         // the array.
-        call("cuMemHostRegister", unsafe { (functions().cuMemHostRegister_v2)(first.cast(), bytes, PORTABLE) })
+        call("cuMemHostRegister", unsafe {
+            (functions().cuMemHostRegister_v2)(first.cast(), bytes, sys::CU_MEMHOSTREGISTER_PORTABLE)
+        })
+    }
+
+    fn locked_range(&self, address: usize) -> Result<(usize, usize), ApiError> {
+        let (mut start, mut bytes): (CUdeviceptr, usize) = (0, 0);
+        let address = address as CUdeviceptr;
+        // SAFETY: the value of the first attribute is an address, that of the second a size, and the result pointers
+        // are valid for those. The driver returns an error for addresses that it does not know.
+        unsafe {
+            let ask = functions().cuPointerGetAttribute;
+            let start = ptr::from_mut(&mut start).cast();
+            call("cuPointerGetAttribute", ask(start, Pointer::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address))?;
+            let bytes = ptr::from_mut(&mut bytes).cast();
+            call("cuPointerGetAttribute", ask(bytes, Pointer::CU_POINTER_ATTRIBUTE_RANGE_SIZE, address))?;
+        }
+        Ok((start as usize, bytes))
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
@@ -219,44 +284,44 @@ impl Api for Cuda {
         let mut stream = ptr::null_mut();
         // SAFETY: the result pointer is valid.
         call("cuStreamCreate", unsafe { (functions().cuStreamCreate)(&mut stream, NON_BLOCKING) })?;
-        Ok(Handle(stream))
+        Ok(Handle::of(stream))
     }
 
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Stream` is the only owner of the raw stream, so the stream is destroyed exactly once.
-        call("cuStreamDestroy", unsafe { (functions().cuStreamDestroy_v2)(stream.0) })
+        call("cuStreamDestroy", unsafe { (functions().cuStreamDestroy_v2)(stream.as_raw()) })
     }
 
     fn create_event(&self) -> Result<Handle, ApiError> {
         let mut event = ptr::null_mut();
         // SAFETY: the result pointer is valid.
         call("cuEventCreate", unsafe { (functions().cuEventCreate)(&mut event, BLOCKING_SYNC_WITHOUT_TIMING) })?;
-        Ok(Handle(event))
+        Ok(Handle::of(event))
     }
 
     unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the device destroys each event exactly once, when no `Event` refers to it any more.
-        call("cuEventDestroy", unsafe { (functions().cuEventDestroy_v2)(event.0) })
+        call("cuEventDestroy", unsafe { (functions().cuEventDestroy_v2)(event.as_raw()) })
     }
 
     unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Stream` and the `Event` keep the raw stream and the raw event alive.
-        call("cuEventRecord", unsafe { (functions().cuEventRecord)(event.0, stream.0) })
+        call("cuEventRecord", unsafe { (functions().cuEventRecord)(event.as_raw(), stream.as_raw()) })
     }
 
     unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Stream` and the `Event` keep the raw stream and the raw event alive.
-        call("cuStreamWaitEvent", unsafe { (functions().cuStreamWaitEvent)(stream.0, event.0, 0) })
+        call("cuStreamWaitEvent", unsafe { (functions().cuStreamWaitEvent)(stream.as_raw(), event.as_raw(), 0) })
     }
 
     unsafe fn query(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Event` keeps the raw event alive.
-        call("cuEventQuery", unsafe { (functions().cuEventQuery)(event.0) })
+        call("cuEventQuery", unsafe { (functions().cuEventQuery)(event.as_raw()) })
     }
 
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Event` keeps the raw event alive.
-        call("cuEventSynchronize", unsafe { (functions().cuEventSynchronize)(event.0) })
+        call("cuEventSynchronize", unsafe { (functions().cuEventSynchronize)(event.as_raw()) })
     }
 
     fn id(&self) -> usize {
@@ -264,13 +329,13 @@ impl Api for Cuda {
     }
 
     unsafe fn owner(&self, address: usize) -> Result<usize, ApiError> {
-        let mut context: Object = ptr::null_mut();
+        let mut context: CUcontext = ptr::null_mut();
         // SAFETY: the value of this attribute is a context, and the result pointer is valid for a context.
         let asked = call("cuPointerGetAttribute", unsafe {
             (functions().cuPointerGetAttribute)(
                 ptr::from_mut(&mut context).cast(),
-                POINTER_CONTEXT,
-                address as DevicePointer,
+                Pointer::CU_POINTER_ATTRIBUTE_CONTEXT,
+                address as CUdeviceptr,
             )
         });
         match asked {
@@ -287,8 +352,8 @@ impl Api for Cuda {
         call("cuPointerGetAttribute", unsafe {
             (functions().cuPointerGetAttribute)(
                 ptr::from_mut(&mut device).cast(),
-                POINTER_DEVICE,
-                address as DevicePointer,
+                Pointer::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                address as CUdeviceptr,
             )
         })?;
         Ok(device)
@@ -311,9 +376,9 @@ impl Api for Cuda {
         // SAFETY: the engine pins both replicas until the copy has ended, and nothing writes to them in the meantime.
         unsafe {
             if transfer.is_flat() {
-                self.copy_flat(stream.0, transfer, owner)
+                self.copy_flat(stream.as_raw(), transfer, owner)
             } else {
-                self.copy_box(stream.0, transfer, owner)
+                self.copy_box(stream.as_raw(), transfer, owner)
             }
         }
     }
@@ -323,13 +388,13 @@ impl Api for Cuda {
         // SAFETY: the image is either code that contains its own length or null-terminated text, and the result
         // pointer is valid.
         call("cuModuleLoadData", unsafe { (functions().cuModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
-        Ok(Handle(module))
+        Ok(Handle::of(module))
     }
 
     unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Module` is the only owner of the raw module, and unloads it exactly once, when none of its
         // kernels is in flight.
-        call("cuModuleUnload", unsafe { (functions().cuModuleUnload)(module.0) })
+        call("cuModuleUnload", unsafe { (functions().cuModuleUnload)(module.as_raw()) })
     }
 
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
@@ -337,19 +402,59 @@ impl Api for Cuda {
         // SAFETY: the `Module` keeps the raw module loaded, the name is null-terminated, and the result pointer is
         // valid.
         call("cuModuleGetFunction", unsafe {
-            (functions().cuModuleGetFunction)(&mut function, module.0, name.as_ptr())
+            (functions().cuModuleGetFunction)(&mut function, module.as_raw(), name.as_ptr())
         })?;
-        Ok(Handle(function))
+        Ok(Handle::of(function))
+    }
+
+    fn lacks(&self, groups: &Groups) -> Result<Option<&'static str>, ApiError> {
+        if library::launch_functions().is_none() {
+            return Ok(Some("the driver has no launches with attributes; try a driver for CUDA 11.8 or newer"));
+        }
+        if groups.has_clusters() && !self.has(CLUSTER_LAUNCH)? {
+            return Ok(Some("the device has no clusters, which begin with compute capability 9.0; try larger groups"));
+        }
+        let is_cooperative = groups.is_cooperative;
+        if is_cooperative && !self.has(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH as c_uint)? {
+            return Ok(Some("the device has no cooperative launches; try several launches"));
+        }
+        Ok(None)
+    }
+
+    fn most_shared_bytes(&self) -> Result<c_int, ApiError> {
+        let attribute = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        library::attribute_of(self.device, attribute as c_uint)
+    }
+
+    unsafe fn allow_shared(&self, function: Handle, bytes: u32) -> Result<(), ApiError> {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        // SAFETY: the caller keeps the function's module loaded.
+        call("cuFuncSetAttribute", unsafe { (functions().cuFuncSetAttribute)(function.as_raw(), attribute, bytes) })
     }
 
     unsafe fn launch(&self, stream: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
-        let KernelCall { function, groups: [x, y, z], group: [in_x, in_y, in_z], arguments } = kernel;
+        let KernelCall { function, groups, group, arguments } = kernel;
+        let (function, stream) = (function.as_raw(), stream.as_raw());
         let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
+        let Groups { count: [x, y, z], shared_bytes, cluster, is_cooperative } = groups;
+        if groups.has_attributes() {
+            let launches = library::launch_functions().expect("`lacks` has said that the driver has it");
+            let cluster = groups.has_clusters().then(|| LaunchAttribute::cluster(cluster));
+            let cooperative = is_cooperative.then_some(LaunchAttribute::COOPERATIVE);
+            let mut attributes: ArrayVec<_, 2> = cluster.into_iter().chain(cooperative).collect();
+            let (attribute_count, attributes) = (attributes.len() as c_uint, attributes.as_mut_ptr());
+            let groups = [x, y, z];
+            let config = LaunchConfig { groups, group, shared_bytes, stream, attributes, attribute_count };
+            // SAFETY: as for `cuLaunchKernel` below. The driver reads the attributes before the call returns.
+            return call("cuLaunchKernelEx", unsafe { (launches.cuLaunchKernelEx)(&config, function, values, others) });
+        }
+        let [in_x, in_y, in_z] = group;
         // SAFETY: the function's `Module` is kept together with the function, so the module is loaded. The arguments
         // match the kernel's parameters, because `Kernel` compares their types with the text, and the engine pins the
         // replicas among the arguments until the task has ended.
         call("cuLaunchKernel", unsafe {
-            (functions().cuLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream.0, values, others)
+            (functions().cuLaunchKernel)(function, x, y, z, in_x, in_y, in_z, shared_bytes, stream, values, others)
         })
     }
 
@@ -361,7 +466,7 @@ impl Api for Cuda {
         let mut graph = ptr::null_mut();
         // SAFETY: the result pointer is valid; 0 is the only defined flag.
         call("cuGraphCreate", unsafe { (graphs().cuGraphCreate)(&mut graph, 0) })?;
-        Ok(Handle(graph))
+        Ok(Handle::of(graph))
     }
 
     unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError> {
@@ -371,18 +476,18 @@ impl Api for Cuda {
         // SAFETY: the caller keeps the graph and its nodes alive, the driver copies the values, which match the
         // kernel's parameters, and the result pointer is valid.
         call("cuGraphAddKernelNode", unsafe {
-            (graphs().cuGraphAddKernelNode_v2)(&mut node, graph.0, first, count, &kernel)
+            (graphs().cuGraphAddKernelNode_v2)(&mut node, graph.as_raw(), first, count, &kernel)
         })?;
-        Ok(Handle(node))
+        Ok(Handle::of(node))
     }
 
     unsafe fn instantiate(&self, graph: Handle) -> Result<Handle, ApiError> {
         let mut instance = ptr::null_mut();
         // SAFETY: the caller keeps the graph alive; the result pointer is valid.
         call("cuGraphInstantiateWithFlags", unsafe {
-            (graphs().cuGraphInstantiateWithFlags)(&mut instance, graph.0, 0)
+            (graphs().cuGraphInstantiateWithFlags)(&mut instance, graph.as_raw(), 0)
         })?;
-        Ok(Handle(instance))
+        Ok(Handle::of(instance))
     }
 
     unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
@@ -390,24 +495,24 @@ impl Api for Cuda {
         // SAFETY: the caller keeps the graph alive, and the driver copies the values, which match the kernel's
         // parameters.
         call("cuGraphExecKernelNodeSetParams", unsafe {
-            (graphs().cuGraphExecKernelNodeSetParams_v2)(instance.0, node.0, &kernel)
+            (graphs().cuGraphExecKernelNodeSetParams_v2)(instance.as_raw(), node.as_raw(), &kernel)
         })
     }
 
     unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError> {
         // SAFETY: until the graph has ended, the caller keeps the graph, the stream, and the memory that the nodes'
         // values refer to alive.
-        call("cuGraphLaunch", unsafe { (graphs().cuGraphLaunch)(instance.0, stream.0) })
+        call("cuGraphLaunch", unsafe { (graphs().cuGraphLaunch)(instance.as_raw(), stream.as_raw()) })
     }
 
     unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Graph` is the only owner of the instance, and destroys it exactly once, when it is not in
         // flight.
-        call("cuGraphExecDestroy", unsafe { (graphs().cuGraphExecDestroy)(instance.0) })
+        call("cuGraphExecDestroy", unsafe { (graphs().cuGraphExecDestroy)(instance.as_raw()) })
     }
 
     unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Graph` is the only owner of the raw graph, and destroys it exactly once.
-        call("cuGraphDestroy", unsafe { (graphs().cuGraphDestroy)(graph.0) })
+        call("cuGraphDestroy", unsafe { (graphs().cuGraphDestroy)(graph.as_raw()) })
     }
 }

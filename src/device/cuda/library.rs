@@ -1,80 +1,93 @@
 //! The CUDA driver library and its function table.
+//!
+//! Library and types are cudarc's; the functions are looked up here. cudarc's own functions return codes as a Rust
+//! enumeration, for which a code of a newer driver is undefined behaviour, and they panic if the driver lacks a symbol.
 
-use super::types::{Attribute, Copy3d, DeviceNumber, DevicePointer, KernelNode, NO_DEVICE, Object, STUB_LIBRARY};
-use crate::device::functions::{functions, open_first};
+use super::driver_types::{KernelNode, LaunchConfig};
+use crate::device::functions::functions;
 use crate::device::gpu::ApiError;
+use cudarc::driver::sys::{
+    self, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUgraphNode, CUmodule, CUpointer_attribute, CUresult, CUstream,
+};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
 functions! { Functions {
-    cuCtxEnablePeerAccess(Object, c_uint);
-    cuCtxSetCurrent(Object);
-    cuDeviceCanAccessPeer(*mut c_int, DeviceNumber, DeviceNumber);
-    cuDeviceGet(*mut DeviceNumber, c_int);
-    cuDeviceGetAttribute(*mut c_int, Attribute, DeviceNumber);
+    cuCtxEnablePeerAccess(CUcontext, c_uint);
+    cuCtxGetCurrent(*mut CUcontext);
+    cuCtxSetCurrent(CUcontext);
+    cuDeviceCanAccessPeer(*mut c_int, CUdevice, CUdevice);
+    cuDeviceGet(*mut CUdevice, c_int);
+    cuDeviceGetAttribute(*mut c_int, c_uint, CUdevice);
     cuDeviceGetCount(*mut c_int);
-    cuDeviceGetName(*mut c_char, c_int, DeviceNumber);
-    cuDeviceGetPCIBusId(*mut c_char, c_int, DeviceNumber);
-    cuDevicePrimaryCtxRelease_v2(DeviceNumber);
-    cuDevicePrimaryCtxRetain(*mut Object, DeviceNumber);
-    cuDeviceTotalMem_v2(*mut usize, DeviceNumber);
+    cuDeviceGetName(*mut c_char, c_int, CUdevice);
+    cuDeviceGetPCIBusId(*mut c_char, c_int, CUdevice);
+    cuDevicePrimaryCtxRelease_v2(CUdevice);
+    cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
+    cuDeviceTotalMem_v2(*mut usize, CUdevice);
     cuDriverGetVersion(*mut c_int);
-    cuEventCreate(*mut Object, c_uint);
-    cuEventDestroy_v2(Object);
-    cuEventQuery(Object);
-    cuEventRecord(Object, Object);
-    cuEventSynchronize(Object);
+    cuEventCreate(*mut CUevent, c_uint);
+    cuEventDestroy_v2(CUevent);
+    cuEventQuery(CUevent);
+    cuEventRecord(CUevent, CUstream);
+    cuEventSynchronize(CUevent);
+    cuFuncSetAttribute(CUfunction, CUfunction_attribute, c_int);
     cuGetErrorString(c_int, *mut *const c_char);
     cuInit(c_uint);
-    cuLaunchKernel(Object, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Object, *mut *mut c_void,
+    cuLaunchKernel(CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void,
         *mut *mut c_void);
-    cuMemAlloc_v2(*mut DevicePointer, usize);
+    cuMemAlloc_v2(*mut CUdeviceptr, usize);
     cuMemFreeHost(*mut c_void);
-    cuMemFree_v2(DevicePointer);
+    cuMemFree_v2(CUdeviceptr);
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemHostRegister_v2(*mut c_void, usize, c_uint);
     cuMemHostUnregister(*mut c_void);
-    cuMemcpy3DAsync_v2(*const Copy3d, Object);
-    cuMemcpy3DPeerAsync(*const Copy3d, Object);
-    cuMemcpyDtoDAsync_v2(DevicePointer, DevicePointer, usize, Object);
-    cuMemcpyDtoHAsync_v2(*mut c_void, DevicePointer, usize, Object);
-    cuMemcpyHtoDAsync_v2(DevicePointer, *const c_void, usize, Object);
-    cuMemcpyPeerAsync(DevicePointer, Object, DevicePointer, Object, usize, Object);
-    cuModuleGetFunction(*mut Object, Object, *const c_char);
-    cuModuleLoadData(*mut Object, *const c_void);
-    cuModuleUnload(Object);
-    cuPointerGetAttribute(*mut c_void, c_uint, DevicePointer);
-    cuStreamCreate(*mut Object, c_uint);
-    cuStreamDestroy_v2(Object);
-    cuStreamSynchronize(Object);
-    cuStreamWaitEvent(Object, Object, c_uint);
+    cuMemcpy3DAsync_v2(*const CUDA_MEMCPY3D, CUstream);
+    cuMemcpy3DPeerAsync(*const CUDA_MEMCPY3D_PEER, CUstream);
+    cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
+    cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
+    cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize, CUstream);
+    cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
+    cuModuleLoadData(*mut CUmodule, *const c_void);
+    cuModuleUnload(CUmodule);
+    cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr);
+    cuStreamCreate(*mut CUstream, c_uint);
+    cuStreamDestroy_v2(CUstream);
+    cuStreamSynchronize(CUstream);
+    cuStreamWaitEvent(CUstream, CUevent, c_uint);
 } }
 
 // Functions that only drivers for CUDA 12 and newer have.
 functions! { GraphFunctions {
-    cuGraphAddKernelNode_v2(*mut Object, Object, *const Object, usize, *const KernelNode);
-    cuGraphCreate(*mut Object, c_uint);
-    cuGraphDestroy(Object);
-    cuGraphExecDestroy(Object);
-    cuGraphExecKernelNodeSetParams_v2(Object, Object, *const KernelNode);
-    cuGraphInstantiateWithFlags(*mut Object, Object, c_ulonglong);
-    cuGraphLaunch(Object, Object);
+    cuGraphAddKernelNode_v2(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const KernelNode);
+    cuGraphCreate(*mut CUgraph, c_uint);
+    cuGraphDestroy(CUgraph);
+    cuGraphExecDestroy(CUgraphExec);
+    cuGraphExecKernelNodeSetParams_v2(CUgraphExec, CUgraphNode, *const KernelNode);
+    cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, c_ulonglong);
+    cuGraphLaunch(CUgraphExec, CUstream);
+} }
+
+// A function that only drivers for CUDA 11.8 and newer have.
+functions! { LaunchFunctions {
+    cuLaunchKernelEx(*const LaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 } }
 
 // Functions that only some devices support.
 functions! { UnifiedFunctions {
-    cuMemAllocManaged(*mut DevicePointer, usize, c_uint);
-    cuMemPrefetchAsync(DevicePointer, usize, DeviceNumber, Object);
+    cuMemAllocManaged(*mut CUdeviceptr, usize, c_uint);
+    cuMemPrefetchAsync(CUdeviceptr, usize, CUdevice, CUstream);
 } }
 
-/// The loaded library and its function tables.
+/// The function tables of the loaded library.
 struct Library {
     functions: Functions,
     unified: Option<UnifiedFunctions>,
     graphs: Option<GraphFunctions>,
-    /// Keeps the functions loaded; never closed.
-    _raw: libloading::Library,
+    launches: Option<LaunchFunctions>,
 }
 
 fn library() -> Result<&'static Library, &'static str> {
@@ -100,26 +113,39 @@ pub(super) fn graph_functions() -> Option<&'static GraphFunctions> {
     library().ok()?.graphs.as_ref()
 }
 
+/// Returns the function for launches with attributes, if the driver has it.
+pub(super) fn launch_functions() -> Option<&'static LaunchFunctions> {
+    library().ok()?.launches.as_ref()
+}
+
 /// Returns the functions for unified memory, if the driver has them.
 pub(super) fn unified_functions() -> Option<&'static UnifiedFunctions> {
     library().ok()?.unified.as_ref()
 }
 
 fn start() -> Result<Library, String> {
-    let raw = open_first(&["libcuda.so.1", "libcuda.so", "nvcuda.dll"])
-        .ok_or("the driver's library (libcuda.so.1) is not installed")?;
-    // SAFETY: the types match the driver's manual, and stay valid in later releases because a function whose type
-    // changes gets a new name. The library stays open for the lifetime of the process.
-    let functions = unsafe { Functions::of(&raw) };
+    // SAFETY: opening the library runs its initialisation code, whose soundness is NVIDIA's responsibility.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("the driver's library (libcuda.so.1) is not installed".to_owned());
+    }
+    // SAFETY: the same argument as above. The library was just found, so that this does not panic.
+    let raw = unsafe { sys::culib() };
+    // SAFETY: the types are those of the driver's headers, and stay valid in later releases because a function whose
+    // type changes gets a new name. cudarc keeps the library open for the lifetime of the process.
+    let functions = unsafe { Functions::of(raw) };
     let functions = functions.map_err(|symbol| format!("the driver is too old: its library has no {symbol}"))?;
     // SAFETY: the same argument as for `Functions`.
-    let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
+    let graphs = unsafe { GraphFunctions::of(raw) }.ok();
     // SAFETY: the same argument as for `Functions`.
-    let unified = unsafe { UnifiedFunctions::of(&raw) }.ok();
+    let unified = unsafe { UnifiedFunctions::of(raw) }.ok();
+    // SAFETY: the same argument as for `Functions`.
+    let launches = unsafe { LaunchFunctions::of(raw) }.ok();
     // SAFETY: 0 is the only defined flag.
     let code = unsafe { (functions.cuInit)(0) };
+    const NO_DEVICE: c_uint = CUresult::CUDA_ERROR_NO_DEVICE as c_uint;
+    const STUB_LIBRARY: c_uint = CUresult::CUDA_ERROR_STUB_LIBRARY as c_uint;
     match code {
-        0 => Ok(Library { functions, unified, graphs, _raw: raw }),
+        0 => Ok(Library { functions, unified, graphs, launches }),
         NO_DEVICE => Err("the driver is installed but finds no device".to_owned()),
         STUB_LIBRARY => {
             Err("the library found is the toolkit's stub, not the driver's; try another LD_LIBRARY_PATH".to_owned())
@@ -133,7 +159,7 @@ pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {
 }
 
 /// Returns the device with this index.
-pub(super) fn device(number: c_int) -> Result<DeviceNumber, ApiError> {
+pub(super) fn device(number: c_int) -> Result<CUdevice, ApiError> {
     let mut device = 0;
     // SAFETY: the result pointer is valid.
     call("cuDeviceGet", unsafe { (functions().cuDeviceGet)(&mut device, number) })?;
@@ -141,12 +167,12 @@ pub(super) fn device(number: c_int) -> Result<DeviceNumber, ApiError> {
 }
 
 /// Returns an attribute of the device with this index.
-pub(super) fn attribute(number: c_int, attribute: Attribute) -> Result<c_int, ApiError> {
-    attribute_of(device(number)?, attribute)
+pub(super) fn attribute(number: c_int, attribute: CUdevice_attribute) -> Result<c_int, ApiError> {
+    attribute_of(device(number)?, attribute as c_uint)
 }
 
 /// Returns an attribute of a device.
-pub(super) fn attribute_of(device: DeviceNumber, attribute: Attribute) -> Result<c_int, ApiError> {
+pub(super) fn attribute_of(device: CUdevice, attribute: c_uint) -> Result<c_int, ApiError> {
     let mut value = 0;
     // SAFETY: the device handle comes from the driver, and the result pointer is valid.
     call("cuDeviceGetAttribute", unsafe { (functions().cuDeviceGetAttribute)(&mut value, attribute, device) })?;

@@ -1,8 +1,11 @@
 mod api;
+mod bodies;
+mod driver_types;
+mod installed;
 mod library;
 mod nvml;
 mod nvrtc;
 mod platform;
-mod types;
 
 pub(super) use api::Cuda;
+pub use bodies::Cudarc;

@@ -3,11 +3,16 @@
 //! The driver accepts code from any NVRTC of its major release, but PTX only from an NVRTC that is not newer than
 //! itself. So PTX is used only for architectures newer than any that NVRTC knows, and for drivers that refuse the
 //! machine code.
+//!
+//! The library is the one that the loader finds, or else one of an [installation](Installed). cudarc's own functions
+//! for NVRTC are not used: they look for bare file names only, and their codes are a Rust enumeration.
 
+use super::installed::Installed;
 use crate::device::functions::{functions, open_first};
 use crate::device::gpu::{Compiler, RawUnit, Recipe};
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -29,12 +34,13 @@ functions! { Functions {
 /// Library names of the releases whose functions have these types.
 const NAMES: [&str; 5] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"];
 
-/// The loaded library, with its version and the architectures that it supports.
+/// The loaded library, with its version, the architectures that it supports, and the folders with CUDA's headers.
 pub(in crate::device) struct Nvrtc {
     functions: Functions,
     major: c_int,
     minor: c_int,
     architectures: Vec<u32>,
+    headers: Vec<PathBuf>,
     /// Keeps the functions loaded; never closed.
     _library: libloading::Library,
 }
@@ -45,9 +51,68 @@ impl fmt::Display for Nvrtc {
     }
 }
 
+/// Opens the library that the loader finds, or else one of an installation.
+fn open(installed: &Installed) -> Result<libloading::Library, String> {
+    if let Some(library) = open_first(&NAMES) {
+        return Ok(library);
+    }
+    let Some(path) = installed.library(&NAMES) else {
+        return Err(format!(
+            "its compiler NVRTC (libnvrtc.so of CUDA 12 or 13) is not found by the loader, nor in {}; try another \
+             LD_LIBRARY_PATH or CUDA_HOME, or Python's package nvidia-cuda-nvrtc",
+            installed.looked_in()
+        ));
+    };
+    let opened = open_with_builtins(&path);
+    opened.map_err(|error| format!("its compiler NVRTC ({}) cannot be opened: {error}", path.display()))
+}
+
+/// Opens the library at this path. It opens its builtins by their name alone, and does not know its own folder if it is
+/// from a Python package. So the builtins are opened first: the loader then finds them by that name.
+fn open_with_builtins(path: &Path) -> Result<libloading::Library, libloading::Error> {
+    let beside = path.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten().flatten();
+    let is_builtins = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnvrtc-builtins.so."))
+    };
+    for builtins in beside.map(|file| file.path()).filter(is_builtins) {
+        // SAFETY: opening a library runs its initialisation code, whose soundness is NVIDIA's responsibility.
+        match unsafe { libloading::Library::new(&builtins) } {
+            Ok(builtins) => std::mem::forget(builtins), // stays open, as NVRTC does
+            Err(error) => log!(debug, "{} cannot be opened: {error}", builtins.display()),
+        }
+    }
+    // SAFETY: the same argument as above.
+    unsafe { libloading::Library::new(path) }
+}
+
+/// Returns the path from which the library with this function was loaded.
+#[cfg(unix)]
+fn path_of(functions: &Functions) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut found = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    // SAFETY: the result pointer is valid, and any address may be passed.
+    let is_known = unsafe { libc::dladdr(functions.nvrtcVersion as *const _, &mut found) } != 0;
+    if !is_known || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader returned a null-terminated text that lives as long as the library.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    std::fs::canonicalize(std::ffi::OsStr::from_bytes(name.to_bytes())).ok()
+}
+
+#[cfg(not(unix))]
+fn path_of(_: &Functions) -> Option<PathBuf> {
+    None
+}
+
 fn look() -> Result<Nvrtc, String> {
-    let library = open_first(&NAMES)
-        .ok_or("its compiler NVRTC (libnvrtc.so of CUDA 12 or 13) is not found; try another LD_LIBRARY_PATH")?;
+    let installed = Installed::find();
+    let library = open(&installed)?;
     // SAFETY: the types match CUDA 12 and 13, and the library stays open for the lifetime of the process.
     let functions = unsafe { Functions::of(&library) };
     let functions =
@@ -63,7 +128,8 @@ fn look() -> Result<Nvrtc, String> {
     // SAFETY: the vector has room for all architectures, whose number was returned by the previous call.
     started(unsafe { (functions.nvrtcGetSupportedArchs)(architectures.as_mut_ptr()) })?;
     let architectures = architectures.into_iter().map(|number| number as u32).collect();
-    Ok(Nvrtc { functions, major, minor, architectures, _library: library })
+    let headers = installed.headers(path_of(&functions).as_deref());
+    Ok(Nvrtc { functions, major, minor, architectures, headers, _library: library })
 }
 
 /// The kind of output requested from NVRTC.
@@ -107,7 +173,13 @@ impl Compiler for Nvrtc {
             Target::Code(number) => format!("--gpu-architecture=sm_{number}"),
             Target::Ptx(number) => format!("--gpu-architecture=compute_{number}"),
         };
-        Ok(targets.into_iter().map(|target| vec![option(target)]).collect())
+        // For profilers and compute-sanitizer: lines change neither the instructions nor the registers.
+        let lines = || "--generate-line-info".to_owned();
+        Ok(targets.into_iter().map(|target| vec![option(target), lines()]).collect())
+    }
+
+    fn headers(&self) -> &[PathBuf] {
+        &self.headers
     }
 
     unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {

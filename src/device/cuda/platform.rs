@@ -4,10 +4,10 @@ use super::Cuda;
 use super::library::{self, attribute, call, functions};
 use super::nvml;
 use super::nvrtc::Nvrtc;
-use super::types::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, MULTIPROCESSOR_COUNT};
 use crate::device::gpu::{ApiError, Found, Platform};
 use crate::energy::{EnergyMeter, MeterError};
 use crate::machine::UnitKind;
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
@@ -59,8 +59,8 @@ impl Platform for Cuda {
 
     /// Returns the device's compute capability.
     fn architecture_of(number: c_int) -> Result<String, ApiError> {
-        let major = attribute(number, COMPUTE_CAPABILITY_MAJOR)?;
-        let minor = attribute(number, COMPUTE_CAPABILITY_MINOR)?;
+        let major = attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         Ok(format!("{}{major}{minor}", Self::ARCHITECTURES))
     }
 
@@ -72,7 +72,7 @@ impl Platform for Cuda {
     }
 
     fn processors_of(number: c_int) -> Result<c_int, ApiError> {
-        attribute(number, MULTIPROCESSOR_COUNT)
+        attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
     }
 
     fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {

@@ -4,7 +4,7 @@ use super::graph::GraphNode;
 use super::slabs::Slab;
 use crate::device::guarded::Guards;
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandles};
+use crate::kernel::{ArgumentValue, Groups, KernelText, Limits, Module, Program, RawHandles};
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
 
@@ -94,6 +94,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// Allocates device memory, and returns its owner and its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
+
+    /// Returns whether memory may be used for another purpose after its first.
+    fn reuses_memory(&self) -> bool {
+        true
+    }
 
     /// Returns the guard zones around the memory, if there are any that the host can read.
     fn guards(&self, _memory: &Self::Memory) -> Option<Guards> {
@@ -185,9 +190,9 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Returns a kernel of a module.
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Self::Function, DeviceError>;
 
-    /// Returns an error for a launch that the interface does not support.
-    fn check(&self, kernel: &KernelText, groups: [u32; 3]) -> Result<(), DeviceError> {
-        let _ = (kernel, groups);
+    /// Returns an error for a launch that the device does not support, and prepares the function for it.
+    fn check(&self, function: &Self::Function, kernel: &KernelText, groups: Groups) -> Result<(), DeviceError> {
+        let _ = (function, kernel, groups);
         Ok(())
     }
 
@@ -201,7 +206,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
         stream: &Self::Stream,
         function: &Self::Function,
         group: [u32; 3],
-        groups: [u32; 3],
+        groups: Groups,
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError>;
 

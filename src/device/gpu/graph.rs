@@ -16,7 +16,7 @@
 
 use super::Backend;
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, KernelText};
+use crate::kernel::{ArgumentValue, Groups, KernelText};
 use std::sync::Arc;
 
 /// The maximum number of graphs that are kept for one run. Several are needed because values may change while earlier
@@ -28,8 +28,7 @@ pub(crate) struct GraphNode<'a, B: Backend> {
     pub(crate) function: &'a B::Function,
     /// The number of threads per group, in each dimension.
     pub(crate) group: [u32; 3],
-    /// The number of groups, in each dimension.
-    pub(crate) groups: [u32; 3],
+    pub(crate) groups: Groups,
     pub(crate) arguments: &'a [ArgumentValue],
 }
 
@@ -40,7 +39,8 @@ pub(super) struct Capture<B: Backend> {
     parts: Vec<Part>,
     /// The parts that each part runs after. The lists of all parts follow each other.
     before: Vec<u32>,
-    /// Whether the recording is complete, which means that no part has failed.
+    /// Whether the recording is complete and can become a graph, which means that no part has failed and that no
+    /// launch has attributes.
     is_whole: bool,
     /// The number of launches that have already been made one by one.
     launched: usize,
@@ -49,7 +49,7 @@ pub(super) struct Capture<B: Backend> {
 struct Launch<B: Backend> {
     function: Arc<B::Function>,
     group: [u32; 3],
-    groups: [u32; 3],
+    groups: Groups,
     /// The position at which the arguments of this launch end and those of the next launch begin.
     arguments_end: usize,
 }
@@ -108,9 +108,10 @@ impl<B: Backend> Capture<B> {
         &mut self,
         function: Arc<B::Function>,
         kernel: &KernelText,
-        groups: [u32; 3],
+        groups: Groups,
         arguments: &[ArgumentValue],
     ) {
+        self.is_whole &= !groups.has_attributes(); // nodes have none, so such launches are made one by one
         self.arguments.extend_from_slice(arguments);
         let arguments_end = self.arguments.len();
         self.launches.push(Launch { function, group: kernel.group, groups, arguments_end });

@@ -58,7 +58,9 @@ use self::kernels::Kernels;
 use self::session::Session;
 use self::staging::Staged;
 use self::streams::{Flight, Stream};
-use super::{Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, TaskSession, Waker};
+use super::{
+    Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, LastVisit, Mark, TaskSession, Waker,
+};
 use crate::coherence::CopyId;
 use crate::error::DeviceError;
 use crate::ids::TaskId;
@@ -99,6 +101,8 @@ pub(super) struct Gpu<B: Backend> {
     tasks: Mutex<FxHashMap<TaskId, (usize, u64)>>,
     /// The moving average of recent task durations, in nanoseconds.
     mean_ns: AtomicU64,
+    /// The last field, so that all others are dropped within one visit.
+    visit: LastVisit,
 }
 
 impl<B: Backend> Gpu<B> {
@@ -115,6 +119,7 @@ impl<B: Backend> Gpu<B> {
             kernels: Kernels::default(),
             tasks: Mutex::default(),
             mean_ns: AtomicU64::new(LONG_NS),
+            visit: LastVisit::default(),
             backend: Arc::new(backend),
         })
     }
@@ -122,16 +127,13 @@ impl<B: Backend> Gpu<B> {
     /// Chooses the stream for a task that comes after these tasks, makes the stream wait for them, and returns its
     /// index.
     fn stream_behind(&self, after: &[TaskId]) -> Result<usize, DeviceError> {
-        let before: Vec<_> = {
-            let tasks = self.tasks.lock();
-            after.iter().filter_map(|task| tasks.get(task).copied()).collect()
-        };
+        let before = self.in_flight(after);
         let is_last = |(stream, number): &&(usize, u64)| self.streams[*stream].state.lock().is_last(*number);
         let stream = match before.iter().find(is_last) {
             Some((stream, _)) => *stream,
             None => {
                 let (least, stream) = self.least_busy();
-                let is_like_others = |(stream, _): &&(usize, u64)| self.in_flight(*stream) <= least + least / 4;
+                let is_like_others = |(stream, _): &&(usize, u64)| self.flights_on(*stream) <= least + least / 4;
                 before.iter().find(is_like_others).map_or(stream, |(stream, _)| *stream)
             }
         };
@@ -141,15 +143,21 @@ impl<B: Backend> Gpu<B> {
         Ok(stream)
     }
 
+    /// Returns the stream and the number of each of these tasks that is in flight.
+    fn in_flight(&self, tasks: &[TaskId]) -> Vec<(usize, u64)> {
+        let known = self.tasks.lock();
+        tasks.iter().filter_map(|task| known.get(task).copied()).collect()
+    }
+
     /// Returns the first of the least busy streams, with the number of flights on it. The first one is preferred
     /// because it has probably been used before, and so has scratch memory for the next task.
     fn least_busy(&self) -> (usize, usize) {
         let all = COPY_STREAMS..self.streams.len();
-        all.map(|n| (self.in_flight(n), n)).min().expect("there are kernel streams")
+        all.map(|n| (self.flights_on(n), n)).min().expect("there are kernel streams")
     }
 
     /// Returns the number of flights on a stream.
-    fn in_flight(&self, stream: usize) -> usize {
+    fn flights_on(&self, stream: usize) -> usize {
         self.streams[stream].state.lock().flights.len()
     }
 
@@ -484,6 +492,7 @@ impl<B: Backend> Accelerator for Gpu<B> {
 
 impl<B: Backend> Drop for Gpu<B> {
     fn drop(&mut self) {
+        self.visit.begin();
         let (device, what) = (self.backend.name().to_owned(), "the runtime ended".to_owned());
         self.fail_all(&DeviceError::Lost { device, what }, &mut Vec::new());
         for Stream { stream, state } in &self.streams {

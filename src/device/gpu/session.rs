@@ -13,7 +13,7 @@ use super::{Backend, Gpu};
 use crate::device::{DeviceCopy, End, Mark, TaskSession};
 use crate::error::DeviceError;
 use crate::ids::TaskId;
-use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Graphs, Kept, KernelText, Limits, RawHandles};
+use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles};
 use crate::machine::UnitKind;
 use crate::sync::drop_quietly;
 use std::sync::Arc;
@@ -142,6 +142,13 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         Ok(base)
     }
 
+    fn follow(&mut self, after: &[TaskId]) -> Result<(), DeviceError> {
+        self.gpu
+            .in_flight(after)
+            .into_iter()
+            .try_for_each(|(other, number)| self.gpu.wait_for(self.number, other, number))
+    }
+
     fn close(mut self: Box<Self>, forks: bool) -> Result<u32, DeviceError> {
         self.leave_body();
         for (base, first, bytes) in std::mem::take(&mut self.privates) {
@@ -199,15 +206,10 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         self.gpu.backend.limits()
     }
 
-    fn launch(
-        &mut self,
-        kernel: &KernelText,
-        groups: [u32; 3],
-        arguments: &[ArgumentValue],
-    ) -> Result<(), DeviceError> {
+    fn launch(&mut self, kernel: &KernelText, groups: Groups, arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         let Gpu { backend, kernels, .. } = self.gpu;
         let function = kernels.get(backend, kernel)?;
-        backend.check(kernel, groups)?;
+        backend.check(&function, kernel, groups)?;
         let threads = (0..3).map(|d| u64::from(groups[d]) * u64::from(kernel.group[d]));
         self.threads = self.threads.max(threads.fold(1, u64::saturating_mul)).min(u64::MAX / 1000);
         if let Some(capture) = &mut self.capture {
@@ -224,6 +226,11 @@ impl<B: Backend> Enqueue for Session<'_, B> {
     }
 
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
+        if !self.gpu.backend.reuses_memory() {
+            let (memory, base) = self.allocate(bytes.max(1))?;
+            self.memory.push(memory);
+            return Ok(base);
+        }
         // A size that has no next power of two exceeds the memory of any device, so the allocation fails.
         let capacity = bytes.max(256).checked_next_power_of_two().unwrap_or(bytes);
         if let Some(base) = self.scratch.take(capacity) {

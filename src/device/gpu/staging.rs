@@ -10,7 +10,7 @@
 //! the thread packs another.
 //!
 //! Copies of at most 1 MiB and private replicas go through staging memory. Larger arrays are themselves page-locked
-//! before their second copy, and any array can be page-locked on request (`Runtime::pin_memory`).
+//! before their second copy, and any array can be page-locked on request (`Data::pin_memory`).
 
 use super::Backend;
 use crate::depend::Site;

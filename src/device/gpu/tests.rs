@@ -1,7 +1,7 @@
 //! Streams and events, on a backend that records its calls and completes events on request.
 
 use super::*;
-use crate::kernel::{ArgumentValue, KernelText, Module, Program, RawHandles};
+use crate::kernel::{ArgumentValue, Groups, KernelText, Module, Program, RawHandles};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -100,7 +100,7 @@ impl Backend for Arc<Scripted> {
         _: &usize,
         (): &(),
         _: [u32; 3],
-        _: [u32; 3],
+        _: Groups,
         _: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
         Ok(())

@@ -2,11 +2,13 @@
 
 use super::library::{self, Functions, GraphFunctions, UnifiedFunctions, call};
 use super::types::{
-    ATTACH_GLOBAL, CONCURRENT_MANAGED_ACCESS, CPU, Copy3d, CopyKind, DEVICE_ORDINAL, DEVICE_TO_DEVICE, DEVICE_TO_HOST,
-    EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, Extent, HOST_MALLOC_PORTABLE, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE,
-    KernelNode, MANAGED_MEMORY, PitchedPointer, Position, STREAM_NON_BLOCKING,
+    ATTACH_GLOBAL, CONCURRENT_MANAGED_ACCESS, COOPERATIVE_LAUNCH, CPU, Copy3d, CopyKind, DEVICE_ORDINAL,
+    DEVICE_TO_DEVICE, DEVICE_TO_HOST, DeviceAttribute, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, Extent,
+    HOST_MALLOC_PORTABLE, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, KernelNode, MANAGED_MEMORY, MOST_SHARED_BYTES,
+    PitchedPointer, Position, RANGE_BYTES, RANGE_START, STREAM_NON_BLOCKING,
 };
 use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, Transfer, all_are_peers};
+use crate::kernel::Groups;
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
@@ -22,6 +24,15 @@ impl Hip {
         &self.library.functions
     }
 
+    fn attribute(&self, attribute: DeviceAttribute) -> Result<c_int, ApiError> {
+        let mut value = 0;
+        // SAFETY: the device exists; the result pointer is valid.
+        call("hipDeviceGetAttribute", unsafe {
+            (self.functions().hipDeviceGetAttribute)(&mut value, attribute, self.number)
+        })?;
+        Ok(value)
+    }
+
     fn unified(&self) -> &UnifiedFunctions {
         self.library.unified.as_ref().expect("unified memory is used only if the runtime has it")
     }
@@ -32,8 +43,9 @@ impl Hip {
 }
 
 fn kernel_node(KernelCall { function: Handle(function), groups, group, arguments }: KernelCall<'_>) -> KernelNode {
+    let Groups { count: groups, shared_bytes, .. } = groups;
     let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
-    KernelNode { group, others, function, groups, values, shared_bytes: 0 }
+    KernelNode { group, others, function, groups, values, shared_bytes }
 }
 
 fn kind(direction: Direction) -> CopyKind {
@@ -63,6 +75,18 @@ impl Api for Hip {
     fn bind(&self) -> Result<(), ApiError> {
         // SAFETY: the device exists.
         call("hipSetDevice", unsafe { (self.functions().hipSetDevice)(self.number) })
+    }
+
+    fn current() -> Result<usize, ApiError> {
+        let mut number = 0;
+        // SAFETY: the result pointer is valid.
+        call("hipGetDevice", unsafe { (library::loaded().functions.hipGetDevice)(&mut number) })?;
+        Ok(number as usize)
+    }
+
+    unsafe fn restore(number: usize) -> Result<(), ApiError> {
+        // SAFETY: the caller passes a device that was current.
+        call("hipSetDevice", unsafe { (library::loaded().functions.hipSetDevice)(number as c_int) })
     }
 
     fn number(&self) -> c_int {
@@ -107,14 +131,7 @@ impl Api for Hip {
     }
 
     fn reaches_unified(&self) -> Result<bool, ApiError> {
-        let has = |attribute| {
-            let mut value = 0;
-            // SAFETY: the device exists; the result pointer is valid.
-            call("hipDeviceGetAttribute", unsafe {
-                (self.functions().hipDeviceGetAttribute)(&mut value, attribute, self.number)
-            })?;
-            Ok(value != 0)
-        };
+        let has = |attribute| Ok(self.attribute(attribute)? != 0);
         Ok(self.library.unified.is_some() && has(MANAGED_MEMORY)? && has(CONCURRENT_MANAGED_ACCESS)?)
     }
 
@@ -138,6 +155,19 @@ impl Api for Hip {
         call("hipHostRegister", unsafe {
             (self.functions().hipHostRegister)(first.cast(), bytes, HOST_REGISTER_PORTABLE)
         })
+    }
+
+    fn locked_range(&self, address: usize) -> Result<(usize, usize), ApiError> {
+        let (mut start, mut bytes): (usize, usize) = (0, 0);
+        let address = ptr::with_exposed_provenance_mut(address);
+        // SAFETY: the value of the first attribute is an address, that of the second a size, and the result pointers
+        // are valid for those. The runtime returns an error for addresses that it does not know.
+        unsafe {
+            let ask = self.functions().hipPointerGetAttribute;
+            call("hipPointerGetAttribute", ask(ptr::from_mut(&mut start).cast(), RANGE_START, address))?;
+            call("hipPointerGetAttribute", ask(ptr::from_mut(&mut bytes).cast(), RANGE_BYTES, address))?;
+        }
+        Ok((start, bytes))
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
@@ -287,14 +317,53 @@ impl Api for Hip {
         Ok(Handle(function))
     }
 
+    fn lacks(&self, groups: &Groups) -> Result<Option<&'static str>, ApiError> {
+        if groups.has_clusters() {
+            return Ok(Some("HIP has no clusters; try larger groups"));
+        }
+        if self.library.launches.is_none() || self.attribute(COOPERATIVE_LAUNCH)? == 0 {
+            return Ok(Some("the device or its runtime has no cooperative launches; try several launches"));
+        }
+        Ok(None)
+    }
+
+    fn most_shared_bytes(&self) -> Result<c_int, ApiError> {
+        self.attribute(MOST_SHARED_BYTES)
+    }
+
+    unsafe fn allow_shared(&self, _: Handle, _: u32) -> Result<(), ApiError> {
+        Ok(()) // functions of modules need no permission
+    }
+
     unsafe fn launch(&self, stream: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
-        let KernelCall { function, groups: [x, y, z], group: [in_x, in_y, in_z], arguments } = kernel;
+        let KernelCall { function, groups, group: [in_x, in_y, in_z], arguments } = kernel;
         let (stream, values, others) = (stream.0, arguments.as_mut_ptr(), ptr::null_mut());
+        let Groups { count: [x, y, z], shared_bytes, is_cooperative, .. } = groups;
+        if is_cooperative {
+            let launches = self.library.launches.as_ref().expect("`lacks` has said that the runtime has it");
+            let launch = launches.hipModuleLaunchCooperativeKernel;
+            // SAFETY: as for `hipModuleLaunchKernel` below.
+            return call("hipModuleLaunchCooperativeKernel", unsafe {
+                launch(function.0, x, y, z, in_x, in_y, in_z, shared_bytes, stream, values)
+            });
+        }
         // SAFETY: the function's `Module` is kept together with the function, so the module is loaded. The arguments
         // match the kernel's parameters, because `Kernel` compares their types with the text, and the engine pins the
         // replicas among the arguments until the task has ended.
         call("hipModuleLaunchKernel", unsafe {
-            (self.functions().hipModuleLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream, values, others)
+            (self.functions().hipModuleLaunchKernel)(
+                function.0,
+                x,
+                y,
+                z,
+                in_x,
+                in_y,
+                in_z,
+                shared_bytes,
+                stream,
+                values,
+                others,
+            )
         })
     }
 

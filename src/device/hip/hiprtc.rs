@@ -14,6 +14,7 @@ use libloading::Library;
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::{c_char, c_int, c_void};
 use std::fmt;
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -49,6 +50,7 @@ pub(in crate::device) struct HipRtc {
     /// The version of HIP. It is used instead of hipRTC's own version because that does not change with every
     /// release.
     version: [c_int; 3],
+    headers: Vec<PathBuf>,
     /// Held by the thread that is compiling.
     alone: Mutex<()>,
     /// Keeps the functions loaded; `None` if they are in HIP's own library.
@@ -80,9 +82,22 @@ fn look() -> Result<HipRtc, String> {
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the result pointers are valid.
     match unsafe { (functions.hiprtcVersion)(&mut major, &mut minor) } {
-        0 => Ok(HipRtc { functions, version: hip.version, alone: Mutex::default(), _library: library }),
+        0 => Ok(HipRtc {
+            functions,
+            version: hip.version,
+            headers: headers(),
+            alone: Mutex::default(),
+            _library: library,
+        }),
         code => Err(format!("its compiler hipRTC does not start (error {code})")),
     }
+}
+
+/// Returns the folders with HIP's headers, in addition to those that hipRTC contains.
+fn headers() -> Vec<PathBuf> {
+    let named = ["ROCM_PATH", "HIP_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let folders = named.chain([PathBuf::from("/opt/rocm")]).map(|folder| folder.join("include"));
+    folders.filter(|folder| folder.join("hip").is_dir()).collect()
 }
 
 /// Returns whether this version of hipRTC supports an architecture.
@@ -102,7 +117,13 @@ impl Compiler for HipRtc {
         if !is_there && !knows(architecture, self.version) {
             return Err(format!("{self} is not known to compile for it"));
         }
-        Ok(vec![vec![format!("--gpu-architecture={architecture}"), "-O3".to_owned()]])
+        // For profilers: lines change no instructions.
+        let lines = "-gline-tables-only".to_owned();
+        Ok(vec![vec![format!("--gpu-architecture={architecture}"), "-O3".to_owned(), lines]])
+    }
+
+    fn headers(&self) -> &[PathBuf] {
+        &self.headers
     }
 
     fn alone(&self) -> Option<MutexGuard<'_, ()>> {

@@ -22,6 +22,7 @@ functions! { Functions {
     hipEventRecord(Object, Object);
     hipEventSynchronize(Object);
     hipFree(*mut c_void);
+    hipGetDevice(*mut c_int);
     hipGetDeviceCount(*mut c_int);
     hipHostFree(*mut c_void);
     hipHostMalloc(*mut *mut c_void, usize, c_uint);
@@ -58,6 +59,12 @@ functions! { GraphFunctions {
     hipGraphLaunch(Object, Object);
 } }
 
+// A function that only some releases have.
+functions! { LaunchFunctions {
+    hipModuleLaunchCooperativeKernel(Object, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Object,
+        *mut *mut c_void);
+} }
+
 // Functions that only some devices support.
 functions! { UnifiedFunctions {
     hipMallocManaged(*mut *mut c_void, usize, c_uint);
@@ -73,6 +80,7 @@ pub(super) struct Library {
     pub(super) raw: libloading::Library,
     pub(super) functions: Functions,
     pub(super) graphs: Option<GraphFunctions>,
+    pub(super) launches: Option<LaunchFunctions>,
     pub(super) unified: Option<UnifiedFunctions>,
     describe: unsafe extern "C" fn(c_uint) -> *const c_char,
     pub(super) properties: GetProperties,
@@ -123,6 +131,8 @@ fn open() -> Result<Library, String> {
     // SAFETY: the same argument as for `Functions`.
     let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
     // SAFETY: the same argument as for `Functions`.
+    let launches = unsafe { LaunchFunctions::of(&raw) }.ok();
+    // SAFETY: the same argument as for `Functions`.
     let unified = unsafe { UnifiedFunctions::of(&raw) }.ok();
     // SAFETY: the function's type is the same in every release, and the library stays open for the lifetime of the
     // process.
@@ -148,7 +158,7 @@ fn open() -> Result<Library, String> {
         return Err(format!("the runtime is HIP {major}.{minor}, which is too old; try ROCm 5 or newer"));
     }
     let architecture_at = architecture_at(is_r0600);
-    Ok(Library { raw, functions, graphs, unified, describe, properties, architecture_at, version })
+    Ok(Library { raw, functions, graphs, launches, unified, describe, properties, architecture_at, version })
 }
 
 pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {

@@ -23,8 +23,13 @@ pub(super) const DEVICE_TO_HOST: CopyKind = 2;
 pub(super) const DEVICE_TO_DEVICE: CopyKind = 3;
 /// `HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL`: the index of the device that contains the memory.
 pub(super) const DEVICE_ORDINAL: PointerAttribute = 9;
+/// `HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR` and `HIP_POINTER_ATTRIBUTE_RANGE_SIZE`
+pub(super) const RANGE_START: PointerAttribute = 11;
+pub(super) const RANGE_BYTES: PointerAttribute = 12;
 pub(super) const MULTIPROCESSOR_COUNT: DeviceAttribute = 63;
 pub(super) const CONCURRENT_MANAGED_ACCESS: DeviceAttribute = 9;
+pub(super) const COOPERATIVE_LAUNCH: DeviceAttribute = 10;
+pub(super) const MOST_SHARED_BYTES: DeviceAttribute = 74;
 pub(super) const MANAGED_MEMORY: DeviceAttribute = 24;
 pub(super) const ATTACH_GLOBAL: c_uint = 1;
 /// `hipCpuDeviceId`
@@ -186,6 +191,16 @@ mod tests {
             sys::hipDeviceAttribute_t::hipDeviceAttributeConcurrentManagedAccess,
         ];
         assert_eq!([MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS], unified.map(|attribute| attribute as c_uint));
+        let launches = [
+            sys::hipDeviceAttribute_t::hipDeviceAttributeCooperativeLaunch,
+            sys::hipDeviceAttribute_t::hipDeviceAttributeMaxSharedMemoryPerBlock,
+        ];
+        assert_eq!([COOPERATIVE_LAUNCH, MOST_SHARED_BYTES], launches.map(|attribute| attribute as c_uint));
+        let range = [
+            sys::hipPointer_attribute::HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            sys::hipPointer_attribute::HIP_POINTER_ATTRIBUTE_RANGE_SIZE,
+        ];
+        assert_eq!([RANGE_START, RANGE_BYTES], range.map(|attribute| attribute as c_uint));
         assert_eq!(ATTACH_GLOBAL, sys::hipMemAttachGlobal);
         assert_eq!(STREAM_NON_BLOCKING, sys::hipStreamNonBlocking);
         assert_eq!(

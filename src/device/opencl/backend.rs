@@ -12,7 +12,7 @@ use crate::device::discovered::Discovered;
 use crate::device::gpu::{Backend, Gpu, GraphNode, Slab};
 use crate::device::guarded::{Guards, Overrun};
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandles, Source};
+use crate::kernel::{ArgumentValue, Groups, KernelText, Limits, Module, Program, RawHandles, Source};
 use crate::machine::UnitKind;
 use opencl3::command_queue::{
     CommandQueue, enqueue_barrier_with_wait_list, enqueue_marker_with_wait_list, enqueue_nd_range_kernel,
@@ -316,12 +316,28 @@ impl Backend for OpenCl {
         ))
     }
 
+    fn check(&self, _: &Function, kernel: &KernelText, groups: Groups) -> Result<(), DeviceError> {
+        let why = match groups {
+            Groups { shared_bytes: 1.., .. } => {
+                "OpenCL has no dynamic shared memory; try a `__local` array in the text"
+            }
+            Groups { is_cooperative: true, .. } => "OpenCL has no cooperative launches; try several launches",
+            _ if groups.has_clusters() => "OpenCL has no clusters; try larger groups",
+            _ => return Ok(()),
+        };
+        Err(DeviceError::Unsupported {
+            kernel: kernel.name.to_owned(),
+            device: self.name().to_owned(),
+            why: why.to_owned(),
+        })
+    }
+
     unsafe fn launch(
         &self,
         stream: &Stream,
         function: &Function,
         group: [u32; 3],
-        groups: [u32; 3],
+        groups: Groups,
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
         let _turn = self.turns.take();

@@ -2,7 +2,7 @@
 
 use super::backend::OpenCl;
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, Value};
+use crate::kernel::{ArgumentValue, Groups, Value};
 use opencl3::error_codes::ClError;
 use opencl3::kernel::set_kernel_arg;
 use opencl3::types::{cl_kernel, cl_mem};
@@ -51,7 +51,7 @@ pub(super) fn buffers<'a>(arguments: impl IntoIterator<Item = &'a ArgumentValue>
 }
 
 /// Returns the total number of threads and the number of threads per group, in each dimension.
-pub(super) fn geometry(group: [u32; 3], groups: [u32; 3]) -> ([usize; 3], [usize; 3]) {
+pub(super) fn geometry(group: [u32; 3], groups: Groups) -> ([usize; 3], [usize; 3]) {
     let group = group.map(|n| n as usize);
     (std::array::from_fn(|d| group[d] * groups[d] as usize), group)
 }

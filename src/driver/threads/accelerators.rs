@@ -9,15 +9,15 @@ use super::devices::Devices;
 use super::host::Host;
 use super::memory_pressure::{Room, Roomy};
 use super::state::Threads;
-use crate::depend::{AccessRecord, Mode, OwnedTask, running};
-use crate::device::{Accelerator, Completion, Mark};
+use crate::depend::{Mode, OwnedTask, running};
+use crate::device::{Accelerator, Completion, Contribution, Mark};
 use crate::driver::Driver;
 use crate::driver::inside::end_child;
 use crate::driver::shared::Shared;
 use crate::engine::{CopyTime, Event, Launch, Outcome, releases_early};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::{DeviceId, UnitId};
-use crate::kernel::{DeviceSite, Enqueue, Launcher};
+use crate::kernel::{Combination, DeviceSite, Enqueue, Launcher};
 use crate::sync::Birth;
 use crate::trace::Stage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +28,7 @@ impl Threads {
         let accelerator = devices.accelerator(device).expect("the device is an accelerator");
         let Shared { id, engine, .. } = &self.shared;
         self.react(|out| {
-            if !launch.after.is_empty() {
+            if !(launch.after.is_empty() && launch.combines_after.is_empty()) {
                 engine.on(Event::Issuing(&launch.task), out);
             }
             if let Some(outcome) = self.shared.refusal(&launch.task) {
@@ -145,7 +145,7 @@ fn enqueue(
     device: &dyn Accelerator,
     launch: &mut Launch,
 ) -> Result<u32, Refused> {
-    let Launch { task, places, after, .. } = launch;
+    let Launch { task, places, after, combines_after, .. } = launch;
     let mut sites = devices.device_sites(task, places).map_err(|(_, error)| Refused::before(error))?;
     let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(task)));
     let reductions = running::as_part_of(runtime, task, begin);
@@ -155,8 +155,19 @@ fn enqueue(
         sites[access].base = session.add_private(first, bytes).map_err(Refused::before)?;
         sites[access].offset_bytes = 0;
     }
+    let mut contributions = Vec::new();
+    for (access, combination) in combinations(task) {
+        let begun = Contribution::begin(&mut *session, combination, &mut sites[access]);
+        contributions.push(begun.map_err(Refused::before)?);
+    }
     let mut roomy = Roomy { session: &mut *session, room };
-    let Err(reason) = call_body(runtime, task, &mut roomy, &sites) else {
+    let called = call_body(runtime, task, &mut roomy, &sites).and_then(|()| {
+        let combined = roomy.session.follow(combines_after);
+        let mut combine = |one: Contribution| one.combine(&mut roomy);
+        let combined = combined.and_then(|()| contributions.into_iter().try_for_each(&mut combine));
+        combined.map_err(FailureReason::Device)
+    });
+    let Err(reason) = called else {
         let closed = session.close(task.forks() && releases_early(task));
         return closed.map_err(|error| Refused::Failed(FailureReason::Device(error)));
     };
@@ -175,6 +186,8 @@ pub(super) fn call_body(
     onto: &mut dyn Enqueue,
     sites: &[DeviceSite],
 ) -> Result<(), FailureReason> {
+    #[cfg(any(feature = "cuda", feature = "hip"))]
+    let _range = crate::device::Range::begin(onto.interface(), &task.shared().name);
     let (birth, body) = (Birth::here(), AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(onto), sites)));
     let called = running::as_part_of(runtime, task, || catch_unwind(body));
     if !birth.is_here() {
@@ -190,6 +203,19 @@ pub(super) fn call_body(
     }
 }
 
+/// Returns the accesses whose contributions the device combines, with the operations.
+fn combinations(task: &OwnedTask) -> Vec<(usize, Combination)> {
+    let (mut index, mut in_place) = (0, Vec::new());
+    task.body().accesses(&mut |access| {
+        if access.is_reduced_in_place() && !access.block.is_empty() {
+            in_place.push(index);
+        }
+        index += 1;
+    });
+    let combination = |access| task.body().combination(access).expect("a device combines by its own operations");
+    in_place.into_iter().map(|access| (access, combination(access))).collect()
+}
+
 /// The private replica of a reduction in host memory.
 struct Private {
     access: usize,
@@ -201,8 +227,8 @@ struct Private {
 /// is opened.
 fn begin_reductions(task: &OwnedTask) -> Vec<Private> {
     let (mut index, mut reductions) = (0, Vec::new());
-    task.body().accesses(&mut |AccessRecord { mode, .. }| {
-        if matches!(mode, Mode::Reduction(_)) {
+    task.body().accesses(&mut |access| {
+        if matches!(access.mode, Mode::Reduction(_)) && !access.is_reduced_in_place() {
             reductions.push(index);
         }
         index += 1;

@@ -100,7 +100,8 @@ impl Threads {
         if self.on_fast_path() {
             return self.run_anywhere(task, None);
         }
-        let launch = Launch { task, unit, device: None, across: None, places: Arc::default(), after: SmallVec::new() };
+        let (after, combines_after) = (SmallVec::new(), SmallVec::new());
+        let launch = Launch { task, unit, device: None, across: None, places: Arc::default(), after, combines_after };
         self.ready.push_launch(Box::new(launch));
         self.shared.idle.wake_at(unit.index());
     }

@@ -18,6 +18,7 @@ use crate::engine::{Event, Launch, Outcome, Span};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::DeviceId;
 use crate::machine::UnitKind;
+use crate::trace::Tracer;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -96,14 +97,35 @@ impl Threads {
 
     /// Runs a task on the fast path. Returns the successor to run next.
     #[inline(always)] // on the path of every task
-    pub(super) fn execute(&self, host: &Host, mut task: OwnedTask) -> Option<OwnedTask> {
+    pub(super) fn execute(&self, host: &Host, task: OwnedTask) -> Option<OwnedTask> {
+        match &self.shared.tracer {
+            None => self.execute_or_trace(host, task, None),
+            Some(tracer) => self.execute_traced(host, task, tracer),
+        }
+    }
+
+    /// Runs a task on the fast path and records it. A copy of the code, so that the code of programs without a trace is
+    /// the same as if there were no traces.
+    #[cold]
+    #[inline(never)]
+    fn execute_traced(&self, host: &Host, task: OwnedTask, tracer: &Tracer) -> Option<OwnedTask> {
+        self.execute_or_trace(host, task, Some(tracer))
+    }
+
+    #[inline(always)] // on the path of every task
+    fn execute_or_trace(&self, host: &Host, mut task: OwnedTask, tracer: Option<&Tracer>) -> Option<OwnedTask> {
         let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
         task.expect_body();
         task.expect_end();
-        let ran = match self.shared.tracer {
-            None => host.inside(|| self.shared.run_body(&mut task, &env, slot)),
-            Some(_) => self.run_traced(host, &mut task),
-        };
+        let since = tracer.map_or(0, Tracer::now);
+        let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
+        if let Some(tracer) = tracer {
+            match &ran {
+                Ok(()) if !task.shared().internal => tracer.done(task.shared().id, host.context.unit(), since),
+                Ok(()) => {}
+                Err(_) => self.shared.trace_end(since, &task, (host.context.unit(), None), ran.as_ref().copied()),
+            }
+        }
         task.expect_successors();
         let mut next = None;
         let mut ready = |task| {
@@ -141,19 +163,6 @@ impl Threads {
             }
             next => next,
         }
-    }
-
-    /// Runs the body of a task on the fast path and records it.
-    #[cold]
-    #[inline(never)]
-    fn run_traced(&self, host: &Host, task: &mut OwnedTask) -> Result<(), Ran> {
-        let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
-        let since = self.shared.trace_begin();
-        let ran = host.inside(|| self.shared.run_body(task, &env, slot));
-        if let Some(since) = since {
-            self.shared.trace_end(since, task, (host.context.unit(), None), ran.as_ref().copied());
-        }
-        ran
     }
 
     /// Executes one placed task, or checks for completions on the unit's devices. Returns false if there was nothing

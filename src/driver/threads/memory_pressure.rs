@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::engine::{Event, Hope};
 use crate::error::DeviceError;
 use crate::ids::DeviceId;
-use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Limits, RawHandles};
+use crate::kernel::{ArgumentValue, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles};
 use crate::machine::UnitKind;
 use std::time::Duration;
 
@@ -104,12 +104,7 @@ impl Enqueue for Roomy<'_> {
         self.session.limits()
     }
 
-    fn launch(
-        &mut self,
-        kernel: &KernelText,
-        groups: [u32; 3],
-        arguments: &[ArgumentValue],
-    ) -> Result<(), DeviceError> {
+    fn launch(&mut self, kernel: &KernelText, groups: Groups, arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         self.until_there_is_room(|session| session.launch(kernel, groups, arguments))
     }
 

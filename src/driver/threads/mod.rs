@@ -58,6 +58,7 @@ use super::shared::{BreakOnUnwind, Shared};
 use super::waiters::{Awaited, own_parker};
 use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, Leaving, OwnedTask, Submitting, running};
+use crate::device::Visit;
 use crate::engine::{CopyOrder, Event, Launch, Outcome, Refused, Span};
 use crate::ids::{DataId, UnitId};
 use crate::memory::DataCell;
@@ -91,6 +92,7 @@ impl Threads {
             return Ok(());
         }
         let shared = &self.shared;
+        let _visit = Visit::begin(); // tasks may run here
         if running::may_wait(shared.id) {
             let waited = Host::with(shared.id, |host| {
                 self.wait_in_body(host.expect("a body that may wait has a host"), at, For::Own, left)
@@ -229,6 +231,7 @@ impl Driver for Threads {
     }
 
     fn stop(&self) {
+        let _visit = Visit::begin();
         let Crew { units, copies, pool, cores, entrances } = std::mem::take(&mut *self.crew.lock());
         self.shut_down();
         for thread in units {

@@ -20,7 +20,7 @@ use crate::driver::Driver;
 use crate::engine::{Across, Command, Event, Launch, Nanos, Outcome, ReplicaRef};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::{DeviceId, UnitId};
-use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Limits, RawHandles, Value};
+use crate::kernel::{ArgumentValue, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles, Value};
 use crate::machine::UnitKind;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -304,12 +304,7 @@ impl Enqueue for Sessions<'_> {
         self.sessions[self.current].limits()
     }
 
-    fn launch(
-        &mut self,
-        kernel: &KernelText,
-        groups: [u32; 3],
-        arguments: &[ArgumentValue],
-    ) -> Result<(), DeviceError> {
+    fn launch(&mut self, kernel: &KernelText, groups: Groups, arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         self.roomy().launch(kernel, groups, arguments)
     }
 

@@ -22,13 +22,19 @@ impl Threads {
             let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a replay" };
             let (entered, before) = session.replay(replays, progress, |follows| {
                 let admission = progress.admit_replay(tasks as u64);
+                let since = self.shared.trace_begin();
+                let settle = self.shared.trace_round(replays.first(), admission.task, settle);
                 let round = Round { lane: admission.lane, settle };
                 let entered = match admission.open {
                     true => self.queueing(host, |ready| engine.replay(replays, round, follows, ready)),
                     false => Err(self.shared.broken().err().unwrap_or(SubmitError::ShutDown)),
                 };
-                if entered.is_err() {
-                    self.shared.uncount_all(admission.lane, tasks);
+                match (&entered, &self.shared.tracer) {
+                    (Err(_), _) => self.shared.uncount_all(admission.lane, tasks),
+                    (Ok(_), None) => {}
+                    (Ok(_), Some(tracer)) => {
+                        tracer.replayed(replays.first(), admission.task, since.unwrap_or(0));
+                    }
                 }
                 entered
             });

@@ -39,6 +39,12 @@ pub(super) struct Lookout {
 }
 
 impl Lookout {
+    /// Returns whether the thread has searched without success.
+    #[inline]
+    fn has_begun(&self) -> bool {
+        self.since.is_some()
+    }
+
     /// Pauses between two searches, for increasingly longer times. Returns whether the thread has searched long
     /// enough.
     pub(super) fn is_over(&mut self) -> bool {
@@ -107,8 +113,10 @@ impl Threads {
                 Some(turn) => self.step_on_fiber(host, turn, &goes_on),
             };
             if host.aside.has_any() && self.resume_woken(host) || step() {
-                self.trace_search(host, &lookout);
-                (executed, lookout) = (true, Lookout::default());
+                executed = true;
+                if lookout.has_begun() {
+                    self.end_lookout(host, &mut lookout);
+                }
                 continue;
             }
             without_look.set(0);
@@ -124,9 +132,8 @@ impl Threads {
                 lookout.traced = Some((lookout.traced.map_or(now, |(first, _)| first), now));
             }
             if lookout.is_over() {
-                self.trace_search(host, &lookout);
+                self.end_lookout(host, &mut lookout);
                 self.sleep(host, parker, waiting, left, nap());
-                lookout = Lookout::default();
             }
         }
         host.oldest_after.set(oldest_after);
@@ -139,10 +146,11 @@ impl Threads {
         }
     }
 
-    /// If tracing is on, records how long a thread has searched for a task without success.
-    #[inline]
-    fn trace_search(&self, host: &Host, lookout: &Lookout) {
-        if let (Some(tracer), Some((first, latest))) = (&self.shared.tracer, lookout.traced) {
+    /// Ends a thread's search for a task. If tracing is on, records how long it was without success.
+    #[cold]
+    fn end_lookout(&self, host: &Host, lookout: &mut Lookout) {
+        let Lookout { traced, .. } = std::mem::take(lookout);
+        if let (Some(tracer), Some((first, latest))) = (&self.shared.tracer, traced) {
             tracer.state(Some(host.context.unit()), Between::Search, (first, latest));
         }
     }

@@ -11,6 +11,7 @@ use super::kept;
 use super::ready::OwnQueue;
 use super::state::{Crew, Threads, Unstarted};
 use crate::depend::{Entrance, Team, running};
+use crate::device::on_own_thread;
 use crate::driver::{Driver, inside};
 use crate::error::{BuildError, FailureReason};
 use crate::ids::DeviceId;
@@ -191,6 +192,7 @@ fn inner_pool(
         .stack_size(style.stack_bytes)
         .start_handler(move |n| {
             style.bind(n);
+            on_own_thread();
             inside::enter(runtime);
             running::join(runtime, team.clone());
             kept::join_pool(guest_of.clone());
@@ -252,6 +254,7 @@ fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl 
             // Tasks also run without a pool. Rayon would then merely use the cores of other units as well.
             let why = built.err().map_or_else(String::new, |error| error.to_string());
             log!(warn, "cannot start {}: {why}; rayon inside it uses the global pool", unit.id);
+            on_own_thread();
             inside::enter(runtime);
             life();
         }
@@ -309,6 +312,7 @@ fn start_copy_engine(
     let what = format!("the copies of {device}");
     let serve = move |threads: &Threads| {
         let Some(devices) = &threads.devices else { return };
+        on_own_thread();
         inside::enter(threads.shared.id); // captured values of skipped bodies may be dropped here
         while let Ok(job) = jobs.recv() {
             let Some(event) = devices.serve(device, &job) else { return };

@@ -4,6 +4,7 @@
 
 use super::host::Host;
 use super::state::Threads;
+use crate::device::Visit;
 use crate::driver::inside;
 use crate::driver::shared::Shared;
 use crate::driver::waiters::{Awaited, own_parker};
@@ -24,6 +25,7 @@ impl Threads {
     #[cold]
     fn wait_for_window(&self, host: Option<&Host>) {
         let Shared { progress, window, waiters, .. } = &self.shared;
+        let _visit = Visit::begin(); // tasks may run here
         let (finished, pending) = (progress.finished(), progress.pending());
         let Some(target) = window.target(pending, finished) else { return };
         let _traced = self.shared.trace_state(host.map(|host| host.context.unit()), Between::Throttle);

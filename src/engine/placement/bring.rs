@@ -2,13 +2,12 @@
 
 use super::Placement;
 use super::needs::forgotten_by;
-use super::residency::InTheWay;
+use super::residency::{InTheWay, Tasks};
 use super::stages::{Launched, Placed, UnderWay};
 use crate::coherence::ReplicaId;
 use crate::engine::command::{Command, Launch};
 use crate::ids::{DataId, TaskId};
 use crate::trace::Stage;
-use smallvec::SmallVec;
 
 impl Placement {
     /// Plans the copies that are still missing for a task with reserved memory. If none are missing, launches the
@@ -33,14 +32,14 @@ impl Placement {
             return self.skip(placed, out);
         }
         let mut pending = self.flow.write_backs_in_the_way(&assigned.task);
-        let InTheWay { before, waited_for } = self.residency.tasks_in_the_way(&placed);
+        let InTheWay { before, before_combination, waited_for } = self.residency.tasks_in_the_way(&placed);
         if pending.is_empty() && waited_for.is_empty() {
             for order in self.residency.fill(&placed, &mut pending) {
                 pending.push(order.copy);
                 self.flow.begin(order, false, out);
             }
             if pending.is_empty() {
-                return self.launch(placed, before, out);
+                return self.launch(placed, before, before_combination, out);
             }
         }
         pending.sort_unstable();
@@ -64,17 +63,19 @@ impl Placement {
         }
     }
 
-    fn launch(&mut self, placed: Placed, after: SmallVec<[TaskId; 2]>, out: &mut Vec<Command>) {
+    fn launch(&mut self, placed: Placed, after: Tasks, combines_after: Tasks, out: &mut Vec<Command>) {
         if let Some(data) = forgotten_by(&placed.assigned.task) {
             self.residency.abandon(data, out);
         }
-        let (task, launched) = self.flow.launch(placed, !after.is_empty());
+        let (task, launched) = self.flow.launch(placed, !(after.is_empty() && combines_after.is_empty()));
         let (unit, device, places) = (launched.unit, launched.space.device(), launched.reserved.replicas.clone());
         let across = launched.across.clone();
         self.trace(&task, unit, Stage::Launched);
         out.push(match unit {
             None => Command::Run(task),
-            Some(unit) => Command::Launch(Box::new(Launch { task, unit, device, across, places, after })),
+            Some(unit) => {
+                Command::Launch(Box::new(Launch { task, unit, device, across, places, after, combines_after }))
+            }
         });
     }
 

@@ -12,8 +12,9 @@
 //!
 //! A device gets several tasks ahead of time, so that copies overlap with execution ([`units`]). A successor that uses
 //! the same replica as an issued task is launched on the same stream, or after an event of the issued task.
-//! Commutative tasks and reductions release their successors only when they have ended, because the host manages turns
-//! and combines contributions.
+//! Commutative tasks, and reductions that the host combines, release their successors only when they have ended,
+//! because the host manages turns and combines contributions. A reduction that a device combines is an update whose
+//! body runs before the update: only the combination comes after the issued tasks that use the region.
 //!
 //! If the machine has no CPU units, hosting threads run the tasks that only cores can run, or that fit on no device,
 //! in host memory. They continue to do so after their devices are lost. Such a task gets the context of a core, and
@@ -207,7 +208,7 @@ impl Placement {
         if let Some(tracer) = &self.tracer {
             let why = if ended.write_back.is_some() { Why::Evicted } else { Why::Needed };
             let time = time.map_or((0, 0), |time| (time.elapsed_ns, time.waited_ns));
-            tracer.copied(ended.data, ended.between, ended.bytes, time, why);
+            tracer.copied(ended.data, ended.between, ended.bytes, time, (ended.waiters.first().copied(), why));
         }
         if let Some(CopyTime { elapsed_ns, waited_ns }) = time {
             let UnderWay { between: (from, to), bytes, .. } = ended;

@@ -1,7 +1,9 @@
 //! [`Sum`], [`Min`] and [`Max`] of the built-in numbers.
 
-use super::{MAX, MIN, Max, Min, Reducer, SUM, Sum};
+use super::{MAX, MIN, Max, Min, OnDevices, Reducer, SUM, Sum};
 use crate::depend::OpId;
+use crate::kernel::Operation;
+use crate::sealed::Internal;
 
 /// The comparisons of [`Min`] and [`Max`], which give the same result in any order, bit for bit.
 ///
@@ -72,6 +74,9 @@ macro_rules! built_in {
             fn in_any_order(&self) -> bool {
                 $any
             }
+            fn on_devices(&self, _: Internal) -> Option<OnDevices> {
+                OnDevices::of::<$t>(Operation::Sum, self.identity())
+            }
         }
         built_in! { extremes Min $t, $most, is_below, MIN }
         built_in! { extremes Max $t, $least, is_above, MAX }
@@ -93,6 +98,9 @@ macro_rules! built_in {
             }
             fn in_any_order(&self) -> bool {
                 true
+            }
+            fn on_devices(&self, _: Internal) -> Option<OnDevices> {
+                OnDevices::of::<$t>(Operation::$name, self.identity())
             }
         }
     };

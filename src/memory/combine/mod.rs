@@ -4,6 +4,8 @@ mod built_in;
 
 use super::Element;
 use crate::depend::OpId;
+use crate::kernel::{Combination, ElementType, Operation};
+use crate::sealed::{INTERNAL, Internal};
 use num_complex::Complex;
 use parking_lot::RwLock;
 use std::any::TypeId;
@@ -68,13 +70,42 @@ pub trait Reducer<T>: Clone + Send + Sync + 'static {
     fn in_any_order(&self) -> bool {
         false
     }
+    /// Returns the form in which devices can combine contributions, if there is one.
+    #[doc(hidden)]
+    fn on_devices(&self, _: Internal) -> Option<OnDevices> {
+        None
+    }
+}
+
+/// An operation that devices can combine, wrapped so that the public trait can mention it.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct OnDevices(pub(crate) Combination);
+
+impl OnDevices {
+    /// Returns the form of an operation on elements of type `T`, if devices have such elements.
+    fn of<T: Element>(operation: Operation, identity: T) -> Option<Self> {
+        let element = [
+            (TypeId::of::<f64>(), ElementType::F64),
+            (TypeId::of::<f32>(), ElementType::F32),
+            (TypeId::of::<i32>(), ElementType::I32),
+            (TypeId::of::<u32>(), ElementType::U32),
+            (TypeId::of::<i64>(), ElementType::I64),
+            (TypeId::of::<u64>(), ElementType::U64),
+        ];
+        let (_, element) = element.into_iter().find(|(id, _)| *id == TypeId::of::<T>())?;
+        let mut bytes = [0; 8];
+        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&identity));
+        Some(Self(Combination { operation, element, identity: bytes }))
+    }
 }
 
 /// Returns the ID of an operation. An operation that combines in any order does not share a group with the same
-/// operation in submission order.
+/// operation in submission order, and neither does one that devices can combine with one that they cannot.
 pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
     let id = reducer.id();
-    if reducer.in_any_order() { id.in_any_order() } else { id }
+    let id = if reducer.in_any_order() { id.in_any_order() } else { id };
+    if reducer.on_devices(INTERNAL).is_some() { id.on_devices() } else { id }
 }
 
 /// Addition of integers, floating-point and [complex numbers](super::Complex); the identity is zero.
@@ -149,7 +180,7 @@ impl OpId {
     /// Returns an ID that no other operation in the process has.
     ///
     /// # Panics
-    /// Panics if no IDs are left, which happens after 2^30 calls.
+    /// Panics if no IDs are left, which happens after 2^29 calls.
     #[track_caller]
     pub fn unique() -> Self {
         let next = |id: u32| (id < Self::LIMIT).then_some(id + 1);
@@ -219,6 +250,10 @@ impl<T, R: Reducer<T>> Reducer<T> for AnyOrder<R> {
     fn in_any_order(&self) -> bool {
         true
     }
+
+    fn on_devices(&self, right: Internal) -> Option<OnDevices> {
+        self.0.on_devices(right)
+    }
 }
 
 /// Arrays are reduced element by element.
@@ -260,7 +295,7 @@ impl<T: Element, const N: usize, R: Reducer<T>> Reducer<[T; N]> for Elementwise<
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elementwise<R>(pub R);
 
-type Operation<T> = dyn Fn(&mut T, T) + Send + Sync;
+type Closure<T> = dyn Fn(&mut T, T) + Send + Sync;
 
 /// A custom operation; clones are the same operation.
 ///
@@ -279,7 +314,7 @@ pub struct Reduction<T> {
     name: &'static str,
     id: OpId,
     identity: T,
-    operation: Arc<Operation<T>>,
+    operation: Arc<Closure<T>>,
 }
 
 impl<T: Element> Reduction<T> {

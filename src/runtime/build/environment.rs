@@ -16,10 +16,12 @@ pub(super) const SCHEDULER: &str = "THALWEG_SCHEDULER";
 /// The variable that states whether a runtime answers signals, if its program does not choose.
 const EXPLAIN: &str = "THALWEG_EXPLAIN";
 
-/// Returns whether the variable `THALWEG_TRACE_ACCESSES` requests accesses in traces, which it does if it is set to
-/// anything but 0.
-pub(super) fn trace_accesses() -> bool {
-    text("THALWEG_TRACE_ACCESSES").is_some_and(|value| value != "0")
+/// Returns whether the variable requests accesses in traces.
+///
+/// # Errors
+/// Fails if the value is neither 0 nor 1.
+pub(super) fn trace_accesses() -> Result<bool, BuildError> {
+    flag("THALWEG_TRACE_ACCESSES")
 }
 
 /// Returns the file to trace to, if the variable names one. Each further runtime of the process gets a separate file.
@@ -43,10 +45,15 @@ pub(super) fn trace() -> Option<Order> {
 /// Fails if the value is neither 0 nor 1.
 #[cfg_attr(not(all(unix, feature = "signals")), allow(dead_code, reason = "only warned of"))]
 pub(super) fn explain() -> Result<bool, BuildError> {
-    match text(EXPLAIN).as_deref() {
+    flag(EXPLAIN)
+}
+
+/// Returns the value of a variable that is 1 or 0. An unset variable counts as 0.
+fn flag(name: &'static str) -> Result<bool, BuildError> {
+    match text(name).as_deref() {
         None | Some("0") => Ok(false),
         Some("1") => Ok(true),
-        Some(other) => Err(error(EXPLAIN, &format!("`{other}` is not a choice; try 1 or 0"))),
+        Some(other) => Err(error(name, &format!("`{other}` is not a choice; try 1 or 0"))),
     }
 }
 

@@ -101,7 +101,7 @@ impl Builder {
         let graph = self.record_graph.then(Default::default);
         #[cfg(not(feature = "graph"))]
         let graph = None;
-        let recorder = (tracer.is_some() || self.record_graph).then(|| Recorder { graph, tracer: tracer.clone() });
+        let recorder = (tracer.is_some() || self.record_graph).then(|| Recorder::new(graph, tracer.clone()));
         let engine = Engine::new(id, machine.num_units(), placement, recorder);
         self.on_failure.take().into_iter().for_each(|tell| engine.failures().set_callback(tell));
         let conflicts = self.detect_conflicts.then(Default::default);
@@ -115,6 +115,7 @@ impl Builder {
         machine: &Machine,
         placement: Option<&Placement>,
     ) -> Result<Option<Arc<Tracer>>, BuildError> {
+        let accesses = environment::trace_accesses()?;
         let (order, argument) = match self.trace.take() {
             Some(order) => (order, "trace"),
             None => match environment::trace() {
@@ -141,8 +142,7 @@ impl Builder {
             unit.devices.iter().for_each(|device| _ = writeln!(facts, "space\t{} {}", unit.kind, device.0));
         }
         let path = order.path.clone();
-        let accesses = self.trace_accesses || environment::trace_accesses();
-        let order = trace::Order { accesses, ..order };
+        let order = trace::Order { accesses: self.trace_accesses.unwrap_or(accesses), ..order };
         match Tracer::start(order, &facts, machine.is_simulated()) {
             Ok(tracer) => Ok(Some(tracer)),
             Err(problem) => {

@@ -53,7 +53,7 @@ pub struct Builder {
     pub(in crate::runtime) on_failure: Option<failures::Tell>,
     pub(in crate::runtime) record_graph: bool,
     pub(in crate::runtime) trace: Option<crate::trace::Order>,
-    pub(in crate::runtime) trace_accesses: bool,
+    pub(in crate::runtime) trace_accesses: Option<bool>,
     #[cfg(all(unix, feature = "signals"))]
     pub(in crate::runtime) explain_on_signal: Option<bool>,
     #[cfg(feature = "progress")]
@@ -116,7 +116,7 @@ impl Builder {
             on_failure: None,
             record_graph: false,
             trace: None,
-            trace_accesses: false,
+            trace_accesses: None,
             #[cfg(all(unix, feature = "signals"))]
             explain_on_signal: None,
             #[cfg(feature = "progress")]

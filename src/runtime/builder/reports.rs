@@ -80,9 +80,6 @@ impl Builder {
     /// the file; each further runtime in the process then writes a separate file whose name ends with the runtime's
     /// number, as in `run-2.thw`.
     ///
-    /// While a trace is being written, each replay of a recording submits its tasks individually instead of replaying
-    /// the recording as a whole.
-    ///
     /// ```
     /// use thalweg::prelude::*;
     /// # let folder = tempfile::tempdir()?;
@@ -103,16 +100,17 @@ impl Builder {
     }
 
     /// Like [`trace`](Self::trace), but keeps only the most recent records in memory, those of the last `latest` of the
-    /// run, and writes them when the runtime is dropped. It is meant for programs that run for days.
+    /// run, and writes them when the runtime is dropped. It is meant for programs that run for days. Each thread drops
+    /// records by the 64 KiB, so somewhat older records may remain.
     pub fn trace_latest(mut self, path: impl Into<PathBuf>, latest: Duration) -> Self {
         self.trace = Some(crate::trace::Order { path: path.into(), latest: Some(latest), ..Default::default() });
         self
     }
 
-    /// Also records the regions and modes of task accesses in the trace, at 8 bytes per access. `thalweg sim` needs
-    /// these records. The environment variable `THALWEG_TRACE_ACCESSES=1` does the same.
+    /// Sets whether the trace also records the regions and modes of task accesses, at 8 bytes per access. `thalweg sim`
+    /// needs these records. Without a call, the environment variable `THALWEG_TRACE_ACCESSES` decides: 1 means yes.
     pub fn trace_accesses(mut self, yes: bool) -> Self {
-        self.trace_accesses = yes;
+        self.trace_accesses = Some(yes);
         self
     }
 

@@ -1,8 +1,9 @@
 //! Conversion of a recording into a graph that is kept, which is possible if every task may run on any thread in host
 //! memory.
 
+use super::Recording;
+use super::explanation::Obstacle;
 use super::step::Step;
-use super::{Obstacle, Recording};
 use crate::depend::{Datum, Freezer, Fringe, Keeps, Replays, Settle, running};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
@@ -82,7 +83,7 @@ fn freeze(steps: &[Box<dyn Step>], door: &Door) -> Frozen {
         return Frozen::None(Obstacle::Nothing);
     }
     let first = shared.progress.skip(tasks.len() as u64);
-    let mut freezer = Freezer::new(fringe);
+    let mut freezer = Freezer::new(fringe, shared.engine.recorder_of_recording(first));
     for (number, task) in (0..).zip(tasks) {
         task.freeze(TaskId(first.0 + number), &mut freezer);
     }

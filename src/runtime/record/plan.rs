@@ -10,9 +10,9 @@
 //! - If only one device can run these tasks, all of them form a run, and their indices in iteration spaces are ignored.
 //!   If several devices can, a run is formed by tasks for the same device, such as iterations of a spread loop, or by
 //!   tasks with the same index, which the scheduler puts where the index is. Such a run ends when a task of another
-//!   place comes after its tasks ([`by_place`]). Tasks without a device or index form a run only if they are ordered
-//!   one after the other anyway: a run executes on a single device, and tasks that could run in parallel on two devices
-//!   must not be forced onto one.
+//!   destination comes after its tasks ([`by_destination`]). Tasks without a device or index form a run only if they
+//!   are ordered one after the other anyway: a run executes on a single device, and tasks that could run in parallel on
+//!   two devices must not be forced onto one.
 //! - A run takes at most half of the device's memory; a larger run is cut in two.
 //!
 //! A run accesses the union of its tasks' regions, cut at all of their borders. Parts that are used in the same way
@@ -20,11 +20,12 @@
 //! only parts that some task writes. Overlapping blocks are in one piece of memory ([`PlannedAccess::hull`]), because a
 //! body sees each block as one piece.
 
-use super::Obstacle;
+use super::batches::{Destination, by_destination, connected, is_chain, predecessors};
+use super::explanation::Obstacle;
 use super::run::{Member, MemberRegion, PlannedAccess, Run, RunHints};
 use super::step::{Graphable, RecordedRegion, Step};
 use crate::depend::Mode;
-use crate::ids::{DataId, DeviceId};
+use crate::ids::DataId;
 use crate::machine::ComputeUnit;
 use crate::region::{Block, MAX_DIMS, RegionMap};
 use crate::runtime::door::Door;
@@ -48,7 +49,7 @@ pub(super) enum Piece {
 }
 
 /// The devices that can run the tasks of a run.
-struct Place {
+struct Candidates {
     /// The number of devices.
     devices: usize,
     /// The capacity of the smallest of these devices, and its largest single allocation.
@@ -61,8 +62,8 @@ impl Plan {
         let mut plan = Self { pieces: Vec::new(), obstacle: None };
         let mut begin = 0;
         while begin < steps.len() {
-            let first = place_of(&*steps[begin], door);
-            let Ok((one, place)) = first else {
+            let first = candidates_of(&*steps[begin], door);
+            let Ok((one, candidates)) = first else {
                 plan.leave(begin, first.err().flatten());
                 begin += 1;
                 continue;
@@ -71,10 +72,12 @@ impl Plan {
                 |task: &Graphable<'_>| (task.kinds, task.device.is_some()) == (one.kinds, one.device.is_some());
             let tasks = steps[begin..].iter().map_while(|step| step.graphable().ok().filter(is_like));
             let tasks: Vec<_> = tasks.collect();
-            let have_places = |task: &Graphable<'_>| PlaceOf::task(task).is_some();
-            let is_one = |a: &Graphable<'_>, b: &Graphable<'_>| place.devices == 1 || have_places(a) == have_places(b);
+            let have_destinations = |task: &Graphable<'_>| Destination::task(task).is_some();
+            let is_one = |a: &Graphable<'_>, b: &Graphable<'_>| {
+                candidates.devices == 1 || have_destinations(a) == have_destinations(b)
+            };
             for tasks in tasks.chunk_by(is_one) {
-                plan.add(begin, tasks, &place);
+                plan.add(begin, tasks, &candidates);
                 begin += tasks.len();
             }
         }
@@ -88,17 +91,17 @@ impl Plan {
     }
 
     /// Adds consecutive tasks, the first of which is step `first`.
-    fn add(&mut self, first: usize, tasks: &[Graphable<'_>], place: &Place) {
+    fn add(&mut self, first: usize, tasks: &[Graphable<'_>], candidates: &Candidates) {
         let before = predecessors(tasks);
-        let places: Option<Vec<PlaceOf>> = tasks.iter().map(PlaceOf::task).collect();
-        let (groups, is_decided) = match places {
-            _ if place.devices == 1 => (vec![(0..tasks.len()).collect()], true),
-            Some(places) => (by_place(&places, &before), true),
+        let destinations: Option<Vec<Destination>> = tasks.iter().map(Destination::task).collect();
+        let (groups, is_decided) = match destinations {
+            _ if candidates.devices == 1 => (vec![(0..tasks.len()).collect()], true),
+            Some(destinations) => (by_destination(&destinations, &before), true),
             None => (connected(&before), false),
         };
         for group in groups {
             if is_decided || is_chain(&group, &before) {
-                self.add_run(first, &group, tasks, &before, place);
+                self.add_run(first, &group, tasks, &before, candidates);
             } else {
                 let name = || tasks[group[0]].name.to_owned();
                 group.iter().for_each(|task| self.leave(first + task, Some(Obstacle::Parallel { task: name() })));
@@ -113,7 +116,7 @@ impl Plan {
         group: &[usize],
         tasks: &[Graphable<'_>],
         before: &[Vec<usize>],
-        place: &Place,
+        candidates: &Candidates,
     ) {
         let obstacle = match group {
             [] => return,
@@ -121,13 +124,14 @@ impl Plan {
             _ => {
                 let run = run_of(first, group, tasks, before);
                 let bytes = run.bytes();
-                if bytes.total <= place.capacity_bytes / PART_OF_MEMORY && bytes.largest <= place.buffer_bytes {
+                if bytes.total <= candidates.capacity_bytes / PART_OF_MEMORY && bytes.largest <= candidates.buffer_bytes
+                {
                     return self.pieces.push(Piece::Run(Arc::new(run)));
                 }
                 let (half, rest) = group.split_at(group.len() / 2);
                 if half.len() > 1 {
-                    self.add_run(first, half, tasks, before, place);
-                    return self.add_run(first, rest, tasks, before, place);
+                    self.add_run(first, half, tasks, before, candidates);
+                    return self.add_run(first, rest, tasks, before, candidates);
                 }
                 Obstacle::Memory { task: tasks[group[0]].name.to_owned() }
             }
@@ -136,13 +140,13 @@ impl Plan {
     }
 }
 
-/// Returns the place of a run that begins with this step, or the reason why the step cannot be in a run. For a step
+/// Returns the devices for a run that begins with this step, or the reason why the step cannot be in a run. For a step
 /// that is not a task, there is no obstacle.
-fn place_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Place), Option<Obstacle>> {
+fn candidates_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Candidates), Option<Obstacle>> {
     let task = step.graphable()?;
     let Graphable { name, kinds, device, .. } = task;
     let machine = &door.shared().machine;
-    let mut place = Place { devices: 0, capacity_bytes: u64::MAX, buffer_bytes: u64::MAX };
+    let mut candidates = Candidates { devices: 0, capacity_bytes: u64::MAX, buffer_bytes: u64::MAX };
     for unit in machine.units().iter().filter(|unit| kinds.has(unit.kind)) {
         if ComputeUnit::is_cpu(unit) && device.is_none() {
             return Err(Some(Obstacle::Units { task: name.to_owned() }));
@@ -151,137 +155,13 @@ fn place_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Place
             if !door.driver.has_queues(*device) {
                 return Err(Some(Obstacle::Emulated { task: name.to_owned() }));
             }
-            place.devices += 1;
-            place.capacity_bytes =
-                place.capacity_bytes.min(door.driver.shared().machine.capacity_bytes(device.space()));
-            place.buffer_bytes = place.buffer_bytes.min(door.capacities.buffer(device.space()));
+            candidates.devices += 1;
+            candidates.capacity_bytes =
+                candidates.capacity_bytes.min(door.driver.shared().machine.capacity_bytes(device.space()));
+            candidates.buffer_bytes = candidates.buffer_bytes.min(door.capacities.buffer(device.space()));
         }
     }
-    if place.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((task, place)) }
-}
-
-/// The device or index that determines where a task runs, if there are several devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum PlaceOf {
-    Device(DeviceId),
-    /// The iteration space and the index, and whether the task only runs near the index.
-    Index(u64, usize, bool),
-}
-
-impl PlaceOf {
-    fn task(task: &Graphable<'_>) -> Option<Self> {
-        let index = task.index.map(|(space, index, beside)| Self::Index(space.id(), *index, *beside));
-        index.or(task.device.map(Self::Device))
-    }
-}
-
-/// Tasks with the same place.
-struct Group {
-    tasks: Vec<usize>,
-    /// The index of the task that ended the group; `None` while the group is open.
-    end: Option<usize>,
-}
-
-/// Returns groups of tasks with the same place, in an order in which no group comes before a group that it depends on.
-///
-/// A group ends when a task of another place depends on one of its tasks. It also ends when a task of the same place
-/// depends on a group of another place that had not ended when this group began. Otherwise, the whole group would have
-/// to wait for that other group, and the places would wait for each other alternately.
-fn by_place(places: &[PlaceOf], before: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let (mut groups, mut ended): (Vec<Group>, Vec<usize>) = (Vec::new(), Vec::new());
-    let mut of_task: Vec<usize> = Vec::with_capacity(places.len());
-    let mut open: FxHashMap<PlaceOf, usize> = FxHashMap::default();
-    for (task, place) in places.iter().enumerate() {
-        let mut ending = Vec::new();
-        for other in before[task].iter().filter(|other| places[**other] != *place) {
-            let theirs = of_task[*other];
-            if groups[theirs].end.is_none() {
-                groups[theirs].end = Some(task);
-                ending.push((places[*other], theirs));
-            }
-            if let Some(own) = open.get(place)
-                && groups[theirs].end > Some(groups[*own].tasks[0])
-                && groups[*own].end.is_none()
-            {
-                groups[*own].end = Some(task);
-                ending.push((*place, *own));
-            }
-        }
-        for (place, group) in ending {
-            open.remove(&place);
-            ended.push(group);
-        }
-        let group = *open.entry(*place).or_insert_with(|| {
-            groups.push(Group { tasks: Vec::new(), end: None });
-            groups.len() - 1
-        });
-        groups[group].tasks.push(task);
-        of_task.push(group);
-    }
-    let mut rest: Vec<usize> = open.into_values().collect();
-    rest.sort_unstable();
-    ended.into_iter().chain(rest).map(|group| std::mem::take(&mut groups[group].tasks)).collect()
-}
-
-/// The tasks of a list that most recently accessed a part.
-#[derive(Clone, Default)]
-struct Latest {
-    writer: Option<usize>,
-    readers: Vec<usize>,
-}
-
-/// Returns, for each task, the indices of the tasks that it depends on.
-fn predecessors(tasks: &[Graphable<'_>]) -> Vec<Vec<usize>> {
-    let mut latest: FxHashMap<DataId, RegionMap<Latest>> = FxHashMap::default();
-    let enter = |(number, task): (usize, &Graphable<'_>)| {
-        let mut before = Vec::new();
-        for region in task.regions {
-            let record = region.record();
-            let new = || RegionMap::new(record.datum.whole(), record.datum.ndim(), Latest::default());
-            let map = latest.entry(record.datum.id).or_insert_with(new);
-            map.visit(record.block, |_, Latest { writer, readers }| {
-                before.extend(*writer);
-                if record.mode.writes() {
-                    before.append(readers);
-                    *writer = Some(number);
-                } else {
-                    readers.push(number);
-                }
-            });
-        }
-        before.retain(|other| *other != number);
-        before.sort_unstable();
-        before.dedup();
-        before
-    };
-    tasks.iter().enumerate().map(enter).collect()
-}
-
-/// Returns groups of tasks such that there are no dependences between groups. Each group keeps the order of its tasks.
-fn connected(before: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let mut group: Vec<usize> = (0..before.len()).collect();
-    fn root(group: &mut [usize], mut task: usize) -> usize {
-        while group[task] != task {
-            group[task] = group[group[task]];
-            task = group[task];
-        }
-        task
-    }
-    for (task, before) in before.iter().enumerate() {
-        for other in before {
-            let (a, b) = (root(&mut group, task), root(&mut group, *other));
-            group[a.max(b)] = a.min(b);
-        }
-    }
-    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); before.len()];
-    (0..before.len()).for_each(|task| groups[root(&mut group, task)].push(task));
-    groups.retain(|group| !group.is_empty());
-    groups
-}
-
-/// Returns whether each task depends on the one before it.
-fn is_chain(group: &[usize], before: &[Vec<usize>]) -> bool {
-    group.windows(2).all(|pair| before[pair[1]].contains(&pair[0]))
+    if candidates.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((task, candidates)) }
 }
 
 /// The combined use of a part by all tasks of a run.
@@ -316,18 +196,18 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
     }
     let mut accesses = Vec::new();
     // For each data object, the range of its accesses.
-    let mut places: FxHashMap<DataId, std::ops::Range<usize>> = FxHashMap::default();
+    let mut ranges: FxHashMap<DataId, std::ops::Range<usize>> = FxHashMap::default();
     for id in order {
         let begin = accesses.len();
         accesses.append(&mut accesses_to(&by_data[&id]));
-        places.insert(id, begin..accesses.len());
+        ranges.insert(id, begin..accesses.len());
     }
     let numbers: FxHashMap<usize, u32> = (0..).zip(group).map(|(number, task)| (*task, number)).collect();
     let member = |task: &usize| {
         let Graphable { name, location, iteration, regions, .. } = &tasks[*task];
         let region = |region: &RecordedRegion| {
             let record = region.record();
-            let around = places[&record.datum.id].clone();
+            let around = ranges[&record.datum.id].clone();
             let around = around.clone().find(|n| accesses[*n].hull.contains(record.block)).unwrap_or(around.start);
             MemberRegion { data: record.datum.id, access: around, block: *record.block, mode: record.mode }
         };
@@ -340,8 +220,8 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
     let priority = group.iter().map(|task| tasks[*task].priority).max().unwrap_or(0);
     let cost = group.iter().map(|task| tasks[*task].cost).sum();
     let one = &tasks[group[0]];
-    let have_one_place = group.iter().all(|task| PlaceOf::task(&tasks[*task]) == PlaceOf::task(one));
-    let (index, device) = if have_one_place { (one.index.cloned(), one.device) } else { (None, None) };
+    let have_one_destination = group.iter().all(|task| Destination::task(&tasks[*task]) == Destination::task(one));
+    let (index, device) = if have_one_destination { (one.index.cloned(), one.device) } else { (None, None) };
     let hints = RunHints { kinds: one.kinds, priority, cost, index, device };
     Run::new(members, accesses, edges, hints)
 }
@@ -448,36 +328,5 @@ mod tests {
         assert_eq!(hulls(vec![line(0..4), line(8..12), line(3..6)]), [line(0..6), line(8..12)]);
         let corners = [Block::new(&[0..2, 0..2]), Block::new(&[1..9, 8..9]), Block::new(&[8..9, 0..9])];
         assert_eq!(hulls(corners.to_vec()), [Block::new(&[0..9, 0..9])], "the box around two contains the third");
-    }
-
-    #[test]
-    fn group_of_a_place_lasts_until_another_place_depends_on_it() {
-        let [a, b] = [0, 1].map(|device| PlaceOf::Device(DeviceId(device)));
-        // Two steps of two parts each, first without and then with halos.
-        let apart = [vec![], vec![], vec![0], vec![1]];
-        assert_eq!(by_place(&[a, b, a, b], &apart), [[0, 2], [1, 3]]);
-        let halos = [vec![], vec![], vec![0, 1], vec![0, 1]];
-        assert_eq!(by_place(&[a, b, a, b], &halos), [[1], [0], [2], [3]]);
-        // Two tasks of each place between two exchanges, and one task that depends only on its own place.
-        let before = [vec![], vec![], vec![0], vec![1], vec![2, 3], vec![2, 3], vec![4], vec![5]];
-        assert_eq!(by_place(&[a, b, a, b, a, b, a, b], &before), [vec![1, 3], vec![0, 2], vec![4, 6], vec![5, 7]]);
-        // For arbitrary dependences, a successor is in the same group or a later one.
-        let places: Vec<_> = (0..60).map(|task| PlaceOf::Device(DeviceId(task * 7 % 11 % 3))).collect();
-        let before: Vec<Vec<usize>> =
-            (0..60).map(|task| (0..task).filter(|other| (task * 31 + other * 17) % 23 == 0).collect()).collect();
-        let groups = by_place(&places, &before);
-        let number = |task: usize| groups.iter().position(|group| group.contains(&task)).unwrap();
-        for (task, before) in before.iter().enumerate() {
-            assert!(before.iter().all(|other| number(*other) <= number(task)), "{task}");
-        }
-        assert_eq!(groups.iter().flatten().count(), 60);
-    }
-
-    #[test]
-    fn connected_tasks_are_grouped_and_chains_recognized() {
-        let before = [vec![], vec![], vec![0], vec![1], vec![2, 0], vec![1]];
-        let groups = connected(&before);
-        assert_eq!(groups, [vec![0, 2, 4], vec![1, 3, 5]]);
-        assert!(is_chain(&groups[0], &before) && !is_chain(&groups[1], &before));
     }
 }

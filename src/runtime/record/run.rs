@@ -15,7 +15,7 @@
 //! A run touches only its own tasks of the recording, and changes no launch.
 
 use super::super::hints::Index;
-use super::Obstacle;
+use super::explanation::Obstacle;
 use super::step::Step;
 use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
 use crate::driver::admission::Description;

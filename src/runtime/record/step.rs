@@ -4,7 +4,7 @@ use super::super::door::Door;
 use super::super::for_each::LoopBody;
 use super::super::hints::{Hints, Index};
 use super::super::submit::TaskBuilder;
-use super::Obstacle;
+use super::explanation::Obstacle;
 use super::task::About;
 use crate::Context;
 use crate::depend::{AccessRecord, Body, Freezer, Kinds, Lane, Meta, Mode, Own, Residence, Submitting};

@@ -56,7 +56,8 @@ impl<'d, S: Shape> Lists<'d, S> {
             AccessMode::Write => self.write.push(region.output()),
             AccessMode::Update => self.update.push(region.inout()),
             AccessMode::Commutative => self.commute.push(region.commutative()),
-            AccessMode::Reduction => self.reduce.push(region.reduction(Sum)),
+            // Concurrent updates need elements of four or eight bytes, and a reduction is ordered in the same way.
+            AccessMode::Reduction | AccessMode::Concurrent => self.reduce.push(region.reduction(Sum)),
             AccessMode::Order => self.follow.push(region.after()),
         }
     }
@@ -69,7 +70,7 @@ macro_rules! whole {
             AccessMode::Read => $lists.0.push($object.input()),
             AccessMode::Write => $lists.1.push($object.output()),
             AccessMode::Commutative => $lists.2.push($object.commutative()),
-            AccessMode::Update | AccessMode::Reduction => $lists.3.push($object.inout()),
+            AccessMode::Update | AccessMode::Reduction | AccessMode::Concurrent => $lists.3.push($object.inout()),
             AccessMode::Order => $lists.4.push($object.after()),
         }
     };

@@ -28,6 +28,9 @@ fn kernels_match_host_functions() {
     for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
         run_is_verified(&problem, units);
     }
+    for blocks in [1, 5] {
+        steps_copy_nothing(&problem, blocks);
+    }
 }
 
 /// Variant with so few rows that a device simulator can run it.
@@ -152,6 +155,22 @@ fn run_is_verified(problem: &Problem, units: &str) {
     }
     let (zeta, residual) = solver.outcome(problem.iterations - 1).unwrap();
     assert!(problem.relative_error(zeta) < 1e-12 && residual < 1e-10, "{units}: {zeta}, {residual}");
+}
+
+/// On one device, all vectors and sums stay there: a step copies only the outcome, and only if the program reads it.
+fn steps_copy_nothing(problem: &Problem, blocks: usize) {
+    let Some(rt) = accelerated("1:OPENCL:1") else { return };
+    let solver = Solver::new(&rt, problem, Matrix::generate(problem), blocks, None).unwrap();
+    let copies = || rt.statistics().links.iter().map(|link| link.copies).sum::<u64>();
+    solver.reset().unwrap();
+    solver.step(0).unwrap();
+    rt.wait().unwrap();
+    let before = copies();
+    (1..4).for_each(|step| solver.step(step).unwrap());
+    rt.wait().unwrap();
+    assert_eq!(copies(), before, "{blocks} blocks: {:?}", rt.statistics().links);
+    solver.outcome(3).unwrap();
+    assert_eq!(copies(), before + 1, "{blocks} blocks: {:?}", rt.statistics().links);
 }
 
 /// Creates an array that is entirely on the accelerator.

@@ -58,6 +58,9 @@ pub enum Fuse {
     Stages,
     /// One task for the whole step, including the exchange. Zones send each other their faces as separate arrays.
     Whole,
+    /// Like `whole`, for all zones of a batch in one task; on an accelerator, each of its stages is one launch. There
+    /// is a batch for each compute unit.
+    Batch,
     /// One task for everything after the exchange.
     Step,
     /// One task whose children compute chunks of planes and then chunks of rows. Only CPU units and emulated
@@ -90,6 +93,13 @@ pub struct Problem {
     pub x_sizes: Vec<usize>,
     /// The published widths of the zones in y, which the formulas must reproduce.
     pub y_sizes: Vec<usize>,
+}
+
+impl Fuse {
+    /// Returns whether a task's step includes the exchange.
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Self::Whole | Self::Batch)
+    }
 }
 
 impl Benchmark {

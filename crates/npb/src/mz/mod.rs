@@ -6,7 +6,7 @@
 //!
 //! | files | contents |
 //! | --- | --- |
-//! | `program`, `stages`, `whole`, `nested`, `log` | the run as tasks: the only part that uses the runtime |
+//! | `program`, `stages`, `whole`, `batch`, `nested`, `log` | the run as tasks: the only part that uses the runtime |
 //! | `plain`, `plain_loop`, `serial`, `placement` | the same run as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
@@ -83,6 +83,7 @@ pub mod verify;
 #[doc(hidden)]
 pub mod zones;
 
+mod batch;
 mod in_z;
 mod log;
 mod norms;

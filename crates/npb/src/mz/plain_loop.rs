@@ -144,7 +144,7 @@ impl<'a> PlainLoop<'a> {
             let time = start.elapsed();
             watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(name, time);
         };
-        if fuse == Fuse::Whole {
+        if fuse.is_whole() {
             let step = step(self.benchmark);
             self.whole_step(|ZoneMut { mesh, u, forcing, r, .. }, halo, send| {
                 timed("step", &mut || {

@@ -10,13 +10,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ndarray::ArrayViewMut4;
+use ndarray::{ArrayView4, ArrayViewMut4};
 use thalweg::prelude::*;
 use thalweg::sched::Neighbour;
 use thalweg::task::IterationSpace;
 
 use crate::Result;
 use crate::front::{Front, Hints, Place};
+use crate::mz::batch::Batches;
 use crate::mz::classes::{Benchmark, Fuse, Problem};
 use crate::mz::exchange::{Side, inner_face, outer_face, receive};
 use crate::mz::faces::Sent;
@@ -124,12 +125,12 @@ pub struct RecordedSteps<'p> {
     program: &'p Program<'p>,
     recording: Recording,
     steps: usize,
-    /// With [`Fuse::Whole`], the set of faces that the first step reads.
+    /// With whole steps, the set of faces that the first step reads.
     from: Option<usize>,
 }
 
 impl RecordedSteps<'_> {
-    /// Returns how many steps a replay performs: an even number with [`Fuse::Whole`], otherwise one.
+    /// Returns how many steps a replay performs: an even number of whole steps, otherwise one.
     pub fn steps(&self) -> usize {
         self.steps
     }
@@ -155,9 +156,10 @@ pub struct Program<'rt> {
     pub(super) rt: &'rt Runtime,
     pub(super) benchmark: Benchmark,
     pub(super) settings: Settings,
-    /// The zones, in zone order.
+    /// The zones, in zone order; none if they are in batches.
     #[doc(hidden)]
     pub zones: Vec<Zone>,
+    pub(super) batches: Batches,
     pub(super) faces: Faces,
     pub(super) neighbours: Vec<Neighbours>,
     pub(super) space: IterationSpace,
@@ -168,7 +170,12 @@ impl<'rt> Program<'rt> {
     /// Registers the zones' data; computes nothing yet.
     pub fn new(rt: &'rt Runtime, benchmark: Benchmark, problem: &Problem, settings: Settings) -> Self {
         let has_correction = benchmark == Benchmark::Lu && settings.fuse == Fuse::Stages;
-        let meshes = problem.meshes(benchmark);
+        let (meshes, neighbours) = (problem.meshes(benchmark), problem.neighbours());
+        let (meshes, batched) = match settings.fuse {
+            Fuse::Batch => (Vec::new(), meshes),
+            _ => (meshes, Vec::new()),
+        };
+        let batches = Batches::new(rt, &batched, &neighbours, rt.machine().units().len());
         let of_zone = if has_correction { 4 } else { 3 };
         let shapes = meshes.iter().flat_map(|mesh| std::iter::repeat_n(mesh.shape.array(), of_zone));
         let mut fields = rt.zeros_together(shapes).into_iter();
@@ -182,12 +189,14 @@ impl<'rt> Program<'rt> {
         };
         let zones: Vec<Zone> = meshes.into_iter().enumerate().map(zone).collect();
         let faces = Faces::new(rt, &zones);
-        let weights = zones.iter().map(|zone| zone.mesh.shape.points() as f64).collect();
-        let log = Arc::new(Log::new(zones.len()));
-        let neighbours = problem.neighbours();
+        let weights: Vec<_> = zones.iter().map(|zone| zone.mesh.shape.points() as f64).collect();
         let exchange = neighbours.iter().zip(&zones).map(|(beside, zone)| received(beside, zone)).collect();
-        let space = IterationSpace::new("zones", weights).with_exchange(exchange);
-        Self { rt, benchmark, settings, zones, faces, neighbours, space, log }
+        let space = match settings.fuse {
+            Fuse::Batch => IterationSpace::new("batches", batches.weights()),
+            _ => IterationSpace::new("zones", weights).with_exchange(exchange),
+        };
+        let log = Arc::new(Log::new(space.len()));
+        Self { rt, benchmark, settings, zones, batches, faces, neighbours, space, log }
     }
 
     /// Runs all steps after a warm-up step, and returns their times and the norms of the result. Calls `stepped`
@@ -195,7 +204,7 @@ impl<'rt> Program<'rt> {
     ///
     /// # Errors
     /// Returns an error if a task is refused or fails, or if the settings combine [`Settings::periods`] with replay
-    /// or [`Fuse::Whole`].
+    /// or whole steps.
     pub fn run(&self, stepped: impl Fn()) -> Result<(Times, Norms)> {
         let Settings { steps, fuse, periods: waits, replay } = self.settings;
         if waits && replay {
@@ -203,7 +212,7 @@ impl<'rt> Program<'rt> {
                 "cannot time the periods of replayed steps: a replay contains no waits; try without replay".into()
             );
         }
-        if waits && fuse == Fuse::Whole {
+        if waits && fuse.is_whole() {
             return Err(
                 "cannot time the periods of whole steps: the exchange is part of each; try the fusion `step`".into()
             );
@@ -246,10 +255,11 @@ impl<'rt> Program<'rt> {
         for zone in &self.zones {
             self.force(zone)?;
         }
+        self.batches.all.iter().try_for_each(|batch| self.force_batch(batch))?;
         self.begin()?;
         self.step(Exchange::Together)?;
         self.begin()?;
-        if self.settings.fuse == Fuse::Whole {
+        if self.settings.fuse.is_whole() {
             self.sent()?;
         }
         self.rt.wait()?;
@@ -273,7 +283,7 @@ impl<'rt> Program<'rt> {
                 self.residual(self.rt, zone, RESIDUAL)?;
             }
         }
-        Ok(())
+        Ok(self.batches.all.iter().try_for_each(|batch| self.begin_batch(batch))?)
     }
 
     fn force(&self, zone: &Zone) -> Result<()> {
@@ -288,9 +298,9 @@ impl<'rt> Program<'rt> {
     ///
     /// # Errors
     /// Returns an error if a task is refused or fails, or if zones are to exchange their faces one by one with
-    /// [`Fuse::Whole`].
+    /// whole steps.
     pub fn step(&self, exchange: Exchange) -> Result<Option<Periods>> {
-        if self.settings.fuse == Fuse::Whole {
+        if self.settings.fuse.is_whole() {
             if exchange == Exchange::OneByOne {
                 return Err("cannot exchange faces zone by zone: steps are whole; try the fusion `step`".into());
             }
@@ -317,15 +327,15 @@ impl<'rt> Program<'rt> {
         Ok(self.settings.periods.then_some(periods))
     }
 
-    /// Records one step of all zones, or several with [`Fuse::Whole`]. A replay computes the same results as
+    /// Records one step of all zones, or several whole steps. A replay computes the same results as
     /// [`step`](Self::step). `steps` is the number of steps of the run. No more steps than that are recorded,
-    /// except that with [`Fuse::Whole`] at least two are.
+    /// except that at least two whole steps are.
     ///
     /// # Errors
     /// Returns an error if a task is refused.
     pub fn record(&self, steps: usize) -> std::result::Result<RecordedSteps<'_>, SubmitError> {
         let (steps, from) = match self.settings.fuse {
-            Fuse::Whole => (self.whole_steps_recorded(steps), Some(self.sent()?)),
+            Fuse::Whole | Fuse::Batch => (self.whole_steps_recorded(steps), Some(self.sent()?)),
             _ => (1, None),
         };
         let recording = self.rt.record(|recorder| {
@@ -345,8 +355,11 @@ impl<'rt> Program<'rt> {
     /// previously submitted tasks.
     ///
     /// # Errors
-    /// Returns an error if the task is refused or fails, or is only simulated.
+    /// Returns an error if the task is refused or fails, or is only simulated, or if the zones are in batches.
     pub fn in_loop<R: Send>(&self, units: usize, work: impl FnOnce(PlainLoop<'_>) -> R + Send) -> Result<R> {
+        if self.settings.fuse == Fuse::Batch {
+            return Err("cannot run a plain loop: the zones are in batches; try the fusion `whole`".into());
+        }
         let faces = self.faces.sets.iter().flatten().flatten();
         let accesses: Vec<_> =
             self.zones.iter().flat_map(Zone::fields).chain(faces).map(|field| field.inout()).collect();
@@ -416,18 +429,16 @@ impl<'rt> Program<'rt> {
         self.settle()?;
         let sums = self.rt.data(vec![0.0; SUMS]).named("norms");
         for zone in &self.zones {
-            let (mesh, has_surface) = (zone.mesh, self.benchmark == Benchmark::Lu);
+            let (mesh, benchmark) = (zone.mesh, self.benchmark);
             let accesses = (zone.u.input(), zone.forcing.input(), zone.r.inout(), sums.reduction(Sum));
             self.rt
                 .task("norms", accesses)
-                .cpu(move |unit, (u, forcing, mut r, sums)| {
-                    operator::residual(&mesh, &u, &forcing, r.view_mut(), unit.inner_cores());
-                    sums[..COMPONENTS].copy_from_slice(&residual_norms(&mesh, &r.view(), 1.0));
-                    sums[COMPONENTS..2 * COMPONENTS].copy_from_slice(&error_norms(&mesh, &u));
-                    sums[2 * COMPONENTS] = if has_surface { surface_integral(&mesh, &u) } else { 0.0 };
+                .cpu(move |unit, (u, forcing, r, sums)| {
+                    add_norms(benchmark, &mesh, &u, &forcing, r, sums, unit.inner_cores());
                 })
                 .submit()?;
         }
+        self.batches.all.iter().try_for_each(|batch| self.norms_of_batch(batch, &sums))?;
         let sums = self.rt.take(sums)?;
         self.rt.wait()?;
         Ok(Norms {
@@ -436,4 +447,20 @@ impl<'rt> Program<'rt> {
             surface: (self.benchmark == Benchmark::Lu).then_some(sums[2 * COMPONENTS]),
         })
     }
+}
+
+/// Adds the norms of a zone to `sums`, and replaces `r` by the residual.
+pub(super) fn add_norms(
+    benchmark: Benchmark,
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    mut r: ArrayViewMut4<'_, f64>,
+    sums: &mut [f64],
+    threads: usize,
+) {
+    operator::residual(mesh, u, forcing, r.view_mut(), threads);
+    let surface = if benchmark == Benchmark::Lu { surface_integral(mesh, u) } else { 0.0 };
+    let norms = residual_norms(mesh, &r.view(), 1.0).into_iter().chain(error_norms(mesh, u)).chain([surface]);
+    sums.iter_mut().zip(norms).for_each(|(sum, norm)| *sum += norm);
 }

@@ -9,12 +9,12 @@ use crate::mz::physics::{COMPONENTS, Mesh};
 const MIB: f64 = (1 << 20) as f64;
 
 /// Returns how many bytes of memory a run of a problem needs. Each point has five components in u, the forcing and
-/// the right-hand side, and in LU's correction if LU's sweeps are separate tasks. With [`Fuse::Whole`], the faces
+/// the right-hand side, and in LU's correction if LU's sweeps are separate tasks. With whole steps, the faces
 /// that zones send each other are included.
 pub fn bytes_needed(problem: &Problem, benchmark: Benchmark, fuse: Fuse) -> usize {
     let fields = if benchmark == Benchmark::Lu && fuse == Fuse::Stages { 4 } else { 3 };
     let of_points = problem.points.iter().product::<usize>() * fields * COMPONENTS * size_of::<f64>();
-    let of_faces = |mesh: &Mesh| if fuse == Fuse::Whole { faces::bytes(mesh.shape) } else { 0 };
+    let of_faces = |mesh: &Mesh| if fuse.is_whole() { faces::bytes(mesh.shape) } else { 0 };
     of_points + problem.meshes(benchmark).iter().map(of_faces).sum::<usize>()
 }
 

@@ -52,7 +52,7 @@ const fn stage(name: &'static str, work: fn(&mut ZoneMut<'_>, usize)) -> PlainSt
 pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
     use Benchmark::{Bt, Lu, Sp};
     match (benchmark, fuse) {
-        (Bt, Fuse::Whole | Fuse::Step) => {
+        (Bt, Fuse::Whole | Fuse::Batch | Fuse::Step) => {
             &const { [stage("step", |z, threads| bt::step(&z.mesh, z.u.view_mut(), None, &z.forcing.view(), threads))] }
         }
         (Bt, Fuse::Planes) => {
@@ -74,7 +74,7 @@ pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
                 ]
             }
         }
-        (Sp, Fuse::Whole | Fuse::Step) => {
+        (Sp, Fuse::Whole | Fuse::Batch | Fuse::Step) => {
             &const { [stage("step", |z, threads| sp::step(&z.mesh, z.u.view_mut(), None, &z.forcing.view(), threads))] }
         }
         (Sp, Fuse::Planes) => {
@@ -97,7 +97,7 @@ pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
                 ]
             }
         }
-        (Lu, Fuse::Whole | Fuse::Step) => {
+        (Lu, Fuse::Whole | Fuse::Batch | Fuse::Step) => {
             &const {
                 [stage("step", |z, threads| {
                     lu::step(&z.mesh, z.u.view_mut(), None, &z.forcing.view(), z.r.view_mut(), threads)

@@ -114,7 +114,7 @@ impl Program<'_> {
     /// Submits, or records, a zone's step after the exchange.
     pub(super) fn advance(&self, front: &impl Front, zone: &Zone) -> Result {
         match (self.benchmark, self.settings.fuse) {
-            (_, Fuse::Whole) => unreachable!("a whole step contains its exchange"),
+            (_, Fuse::Whole | Fuse::Batch) => unreachable!("a whole step contains its exchange"),
             (_, Fuse::Step) => self.rest(front, zone),
             (Benchmark::Bt, Fuse::Stages) => self.factored(front, zone, &BT_SWEEPS, bt::add),
             (Benchmark::Sp, Fuse::Stages) => self.factored(front, zone, &SP_SWEEPS, sp::add),

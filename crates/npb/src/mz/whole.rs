@@ -60,14 +60,14 @@ impl Program<'_> {
     /// Submits a whole step of all zones.
     pub(super) fn whole_step(&self) -> Result {
         let from = self.sent()?;
-        self.zones.iter().try_for_each(|zone| self.whole(self.rt, zone, from))?;
+        self.all_whole(self.rt, from)?;
         *self.faces.sent() = Sent::Stepped(1 - from);
         Ok(())
     }
 
     /// Returns the number of whole steps, always even, to record for a run of `steps` steps.
     pub(super) fn whole_steps_recorded(&self, steps: usize) -> usize {
-        let enough = RECORDED.div_ceil(self.zones.len());
+        let enough = RECORDED.div_ceil(self.space.len());
         2 * (enough.min(steps) / 2).max(1)
     }
 
@@ -75,9 +75,15 @@ impl Program<'_> {
     pub(super) fn whole_steps(&self, recorder: &Recorder<'_>, steps: usize, from: usize) -> Result {
         for from in [from, 1 - from].into_iter().cycle().take(steps) {
             recorder.begin(&self.space);
-            self.zones.iter().try_for_each(|zone| self.whole(recorder, zone, from))?;
+            self.all_whole(recorder, from)?;
         }
         Ok(())
+    }
+
+    /// Submits or records a whole step of all zones, which reads set `from`.
+    fn all_whole(&self, front: &impl Front, from: usize) -> Result {
+        self.zones.iter().try_for_each(|zone| self.whole(front, zone, from))?;
+        self.batches.all.iter().try_for_each(|batch| self.whole_batch(front, batch, from))
     }
 
     /// Returns the set that holds the zones' inner faces. Submits tasks that send the faces first if neither set
@@ -106,6 +112,7 @@ impl Program<'_> {
                 },
             )?;
         }
+        self.batches.all.iter().try_for_each(|batch| self.send_batch(batch, set))?;
         *self.faces.sent() = Sent::Set(set);
         Ok(())
     }
@@ -128,6 +135,7 @@ impl Program<'_> {
                 },
             )?;
         }
+        self.batches.all.iter().try_for_each(|batch| self.settle_batch(batch, 1 - set))?;
         *self.faces.sent() = Sent::Set(set);
         Ok(())
     }

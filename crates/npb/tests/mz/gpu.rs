@@ -94,7 +94,7 @@ fn kernels_match_host_stages() {
     faces_are_sent_and_received(&rt);
     drop(rt);
     for benchmark in [Bt, Sp, Lu] {
-        for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages] {
+        for fuse in [Fuse::Whole, Fuse::Batch, Fuse::Step, Fuse::Stages] {
             for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
                 run_is_verified(benchmark, fuse, units);
             }

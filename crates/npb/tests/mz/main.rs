@@ -7,6 +7,7 @@
 
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
 
+mod batch;
 mod bt;
 mod classes;
 mod columns;

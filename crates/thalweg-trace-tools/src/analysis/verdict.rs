@@ -88,20 +88,20 @@ fn limit(analysis: &Analysis, lost: &Lost) -> Limit {
     if percent(analysis.critical_ns, analysis.makespan()) >= CRITICAL && analysis.critical.len() > 1 {
         return Limit::Dependence;
     }
+    // Gaps in which a thread did not run are not the runtime's work, so both compete with the other losses separately.
+    let not_running = lost.gaps_from(NOT_RUNNING).1.min(shares.runtime);
     let losses = [
         (submission(shares, lost), Limit::Submission),
         (lost.at_waits, Limit::Waits),
-        (shares.runtime, Limit::Runtime),
+        (not_running, Limit::Cores),
+        (shares.runtime - not_running, Limit::Runtime),
         (shares.dependence, Limit::Dependence),
         (shares.copy.saturating_add(lost.copy_elsewhere), Limit::Copy),
         (shares.memory.saturating_add(lost.memory_elsewhere), Limit::Memory),
         (lost.imbalance, Limit::Imbalance),
     ];
     let largest = losses.into_iter().filter(|(time, _)| *time > 0).max_by_key(|(time, _)| *time);
-    match largest.map_or(Limit::Busy, |(_, limit)| limit) {
-        Limit::Runtime if lost.gaps_from(NOT_RUNNING).1 > shares.runtime / 2 => Limit::Cores,
-        limit => limit,
-    }
+    largest.map_or(Limit::Busy, |(_, limit)| limit)
 }
 
 /// Returns the time that is lost because tasks come too slowly.

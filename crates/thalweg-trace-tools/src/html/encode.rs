@@ -6,7 +6,7 @@
 //! `assets/data.js` reverses exactly what this module does, so the two files must change together.
 
 use super::columns::Columns;
-use super::rows::Row;
+use super::items::Row;
 use crate::analysis::CriticalStep;
 use crate::{Outcome, Task, Trace};
 use std::borrow::Cow;

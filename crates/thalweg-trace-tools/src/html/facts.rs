@@ -3,7 +3,7 @@
 //! Everything that grows with the number of tasks is in columns instead (`encode.rs`), except the names of sites and
 //! data objects.
 
-use super::rows::Row;
+use super::items::Row;
 use crate::analysis::{Activity, Analysis, DataTraffic, InstanceUse, NameUse, Shares, Stretch, Transfer};
 use crate::{Site, Trace};
 use serde_json::{Value, json};

@@ -13,7 +13,7 @@ mod columns;
 mod encode;
 mod facts;
 mod gaps;
-mod rows;
+mod items;
 
 use crate::Trace;
 use crate::analysis::{Analysis, timeline};
@@ -136,7 +136,7 @@ fn embed_timeline(
     places: &HashMap<u64, usize>,
     head: &mut Value,
 ) -> io::Result<String> {
-    let (tasks, copies, states) = (rows::of_tasks(trace), rows::of_copies(trace), rows::of_states(trace));
+    let (tasks, copies, states) = (items::of_tasks(trace), items::of_copies(trace), items::of_states(trace));
     let (mut used, mut gaps) = (facts::Use::new(analysis), gaps::Gaps::new(analysis));
     timeline(trace, |stretch| {
         used.add(stretch);

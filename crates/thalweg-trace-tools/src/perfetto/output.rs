@@ -71,7 +71,9 @@ pub(super) enum Key {
     Ready,
     Delay,
     Parent,
+    Submitter,
     Bytes,
+    Served,
     Ordered,
     Waited,
     Name,
@@ -81,14 +83,16 @@ pub(super) enum Key {
 }
 
 impl Key {
-    const NAMES: [&str; 13] = [
+    const NAMES: [&str; 15] = [
         "task",
         "source",
         "submitted (ns)",
         "ready (ns)",
         "ready to start (ns)",
         "parent task",
+        "submitting thread",
         "bytes",
+        "for task",
         "ordered (ns)",
         "waited for the link (ns)",
         "name",

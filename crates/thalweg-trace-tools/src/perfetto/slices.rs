@@ -78,6 +78,7 @@ impl<'a> Slices<'a> {
             if let Some(parent) = task.parent {
                 annotations.push(number(Key::Parent, self.trace.tasks[parent].number));
             }
+            annotations.extend(task.submitter.map(|thread| number(Key::Submitter, thread as u64)));
         }
         let mut categories = vec![Category::Task.iid()];
         if task.outcome == Some(Outcome::Failed) {
@@ -117,6 +118,7 @@ impl<'a> Slices<'a> {
         let mut annotations = Vec::new();
         if self.options.annotations {
             annotations.extend([number(Key::Bytes, copy.bytes), number(Key::Ordered, copy.start)]);
+            annotations.extend(copy.task.map(|task| number(Key::Served, self.trace.tasks[task].number)));
             if copy.waited > 0 {
                 annotations.push(number(Key::Waited, copy.waited));
             }

@@ -54,6 +54,7 @@ pub(crate) fn read(folder: &Path) -> Trace {
         site: row.number("site"),
         parent: row.some("parent"),
         submitted: row.number("submitted_ns"),
+        submitter: row.some("submitter"),
         ready: row.some("ready_ns"),
         placed: row.some("placed_ns"),
         reserved: row.some("reserved_ns"),
@@ -139,6 +140,7 @@ pub(crate) fn read(folder: &Path) -> Trace {
                 to: row.number("target"),
                 bytes: row.number("bytes"),
                 data: row.number("data"),
+                task: row.some("task"),
                 evicts: row.flag("evicts"),
             })
             .collect(),
@@ -169,6 +171,7 @@ fn mode(name: &str) -> AccessMode {
         "commutative" => AccessMode::Commutative,
         "reduction" => AccessMode::Reduction,
         "order" => AccessMode::Order,
+        "concurrent" => AccessMode::Concurrent,
         name => panic!("no mode {name}"),
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn state(trace: &mut Trace, kind: StateKind, unit: Option<usize>, sta
 
 /// Adds a copy of a data object from a space to another.
 pub(crate) fn copy(trace: &mut Trace, data: u64, (from, to): (usize, usize), bytes: u64, start: u64, end: u64) {
-    trace.copies.push(Copy { start, end, waited: 0, from, to, bytes, data, evicts: false });
+    trace.copies.push(Copy { start, end, waited: 0, from, to, bytes, data, task: None, evicts: false });
     trace.copies.sort_by_key(|copy| copy.end);
 }
 
@@ -112,12 +112,15 @@ pub(crate) fn runs(most_tasks: usize) -> impl Strategy<Value = Trace> {
             let to = trace.spaces.len() - 1;
             let between = if is_back { (to, 0) } else { (0, to) };
             copy(&mut trace, object, between, 100 + start, start, start + length);
-            trace.copies.iter_mut().filter(|copy| copy.start == start).for_each(|copy| copy.evicts = evicts);
+            let task = trace.tasks.len().checked_sub(1 + object as usize);
+            trace.copies.iter_mut().filter(|copy| copy.start == start).for_each(|copy| {
+                (copy.task, copy.evicts) = (task, evicts);
+            });
         }
         for object in 0..4 {
             data(&mut trace, object, &format!("data `{object}, \"quoted\"`"), 1000);
         }
-        let modes = [AccessMode::Read, AccessMode::Write, AccessMode::Update, AccessMode::Order];
+        let modes = [AccessMode::Read, AccessMode::Write, AccessMode::Concurrent, AccessMode::Order];
         for number in 0..trace.tasks.len() {
             let region = Some(number % 5).filter(|region| *region < 4);
             trace.accesses.push(Access { task: number, region, mode: modes[number % 4] });
@@ -161,6 +164,7 @@ fn run_task(trace: &mut Trace, choices: Choices, now: &mut u64, free: &mut [u64]
     }
     let task = &mut trace.tasks[number];
     task.device = (unit == 1).then_some(0);
+    task.submitter = Some(name as usize % 2).filter(|_| parent % 5 > 0);
     task.parent = number.checked_sub(1 + parent as usize % 20).filter(|_| parent % 3 == 0);
     match fate {
         0 | 1 => {

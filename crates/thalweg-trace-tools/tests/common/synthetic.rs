@@ -74,6 +74,7 @@ pub(crate) fn synthetic(tasks: usize, cpus: usize, seed: u64) -> Trace {
             task.ready = (random.below(2) == 0).then_some(ready);
             task.outcome = Some(if random.below(40) == 0 { Outcome::Failed } else { Outcome::Done });
         }
+        task.submitter = (at % 3 > 0).then_some(at % 2);
         trace.tasks.push(task);
     }
     add_nested(&mut trace, cpus);
@@ -104,7 +105,17 @@ fn copies(trace: &mut Trace, random: &mut Random, (start, end): (u64, u64), spac
     let waited = random.below(end - start + 1);
     let (from, to) = if random.below(2) == 0 { (0, space) } else { (space, 0) };
     let (bytes, data, evicts) = (random.below(1 << 20), random.below(5), random.below(8) == 0);
-    trace.copies.push(Copy { start, end, waited, from, to, bytes, data, evicts });
+    trace.copies.push(Copy {
+        start,
+        end,
+        waited,
+        from,
+        to,
+        bytes,
+        data,
+        task: trace.tasks.len().checked_sub(1),
+        evicts,
+    });
     trace.memory.push(Memory { at: end, space, bytes: random.below(1 << 30) });
 }
 

@@ -92,7 +92,17 @@ pub(crate) fn run(shape: &Shape) -> Trace {
             let (data, evicts, waited) = (random.below(64), random.below(8) == 0, random.below(900));
             let (from, to) = if evicts { (1, 0) } else { (0, 1) };
             let ordered = start.saturating_sub(2000);
-            trace.copies.push(Copy { start: ordered, end: start, waited, from, to, bytes: 65536, data, evicts });
+            trace.copies.push(Copy {
+                start: ordered,
+                end: start,
+                waited,
+                from,
+                to,
+                bytes: 65536,
+                data,
+                task: None,
+                evicts,
+            });
             trace.memory.push(Memory { at: start, space: 1, bytes: in_use });
         }
         let outcome = if random.below(50_000) == 7 { Outcome::Failed } else { Outcome::Done };
@@ -148,7 +158,17 @@ pub(crate) fn everything() -> Trace {
     trace.notes.push(Note { at: end, task: 402, kind: NoteKind::Poisoned });
     trace.states.push(State { start: 0, end: end + 400, kind: StateKind::Wait, unit: None, thread: 0 });
     trace.states.push(State { start: end, end: end + 400, kind: StateKind::Throttle, unit: None, thread: 5 });
-    let copy = Copy { start: 9000, end: 9500, waited: 700, from: 1, to: 9, bytes: 12, data: 4711, evicts: true };
+    let copy = Copy {
+        start: 9000,
+        end: 9500,
+        waited: 700,
+        from: 1,
+        to: 9,
+        bytes: 12,
+        data: 4711,
+        task: Some(3),
+        evicts: true,
+    };
     trace.copies.push(copy);
     trace.copies.sort_by_key(|copy| copy.end);
     let decision = |instance: u64| Decision {

@@ -69,6 +69,8 @@ fn each_body_has_one_slice_with_name_track_and_annotations() {
             assert_eq!(annotation("ready to start (ns)"), Some(delay.to_string().as_str()));
             let parent = task.parent.map(|parent| trace.tasks[parent].number.to_string());
             assert_eq!(annotation("parent task"), parent.as_deref());
+            let submitter = task.submitter.map(|thread| thread.to_string());
+            assert_eq!(annotation("submitting thread"), submitter.as_deref());
         }
     }
 }
@@ -79,7 +81,8 @@ fn states_and_copies_have_slices_on_the_tracks_of_their_threads_and_links() {
         let file = exported(&trace, Arrows::None);
         let mut found: Vec<(String, String, u64, u64)> = Vec::new();
         for slice in file.slices.iter().filter(|slice| slice.categories[0] != "task") {
-            let name = format!("{} {}", slice.categories[0], slice.name);
+            let served = slice.annotations.get("for task").map_or("", String::as_str);
+            let name = format!("{} {}{served}", slice.categories[0], slice.name);
             found.push((track_name(&file, slice).to_owned(), name, slice.start, slice.end.expect("it ends")));
         }
         let mut expected = Vec::new();
@@ -107,7 +110,8 @@ fn states_and_copies_have_slices_on_the_tracks_of_their_threads_and_links() {
             let name = trace.data.get(&copy.data).map_or(format!("data {}", copy.data), |data| data.name.clone());
             let category = if copy.evicts { "eviction" } else { "copy" };
             let track = format!("copies {from} to {to}");
-            expected.push((track, format!("{category} {name}"), copy.start + copy.waited, copy.end));
+            let served = copy.task.map_or(String::new(), |task| trace.tasks[task].number.to_string());
+            expected.push((track, format!("{category} {name}{served}"), copy.start + copy.waited, copy.end));
         }
         found.sort();
         expected.sort();

@@ -3,12 +3,25 @@
 use super::error::ApiError;
 use super::platform::Platform;
 use super::transfer::Transfer;
+use crate::kernel::Groups;
 use std::ffi::{CStr, c_int, c_void};
 
 /// An object of the interface: a stream, event, module, function, graph or node.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub(in crate::device) struct Handle(pub(in crate::device) *mut c_void);
+
+impl Handle {
+    /// Wraps an object of the type that the interface's bindings declare.
+    pub(in crate::device) fn of<T>(raw: *mut T) -> Self {
+        Self(raw.cast())
+    }
+
+    /// Returns the object as that type.
+    pub(in crate::device) fn as_raw<T>(self) -> *mut T {
+        self.0.cast()
+    }
+}
 
 // SAFETY: a handle is an address that only the interface dereferences, and the interface's objects may be used from
 // any thread.
@@ -19,7 +32,7 @@ unsafe impl Sync for Handle {}
 /// A kernel with its launch parameters.
 pub(in crate::device) struct KernelCall<'a> {
     pub(in crate::device) function: Handle,
-    pub(in crate::device) groups: [u32; 3],
+    pub(in crate::device) groups: Groups,
     /// Threads per group.
     pub(in crate::device) group: [u32; 3],
     /// Pointers to the argument values. The interface reads the values during the call.
@@ -49,6 +62,10 @@ pub(in crate::device) trait Api: Platform {
     fn domain(&self) -> usize;
     /// Makes the device current on the calling thread.
     fn bind(&self) -> Result<(), ApiError>;
+    /// Returns the context or device that is current on the calling thread.
+    fn current() -> Result<usize, ApiError>;
+    /// Makes current what [`Self::current`] has returned.
+    unsafe fn restore(context: usize) -> Result<(), ApiError>;
     /// Returns the device's index.
     fn number(&self) -> c_int;
     /// Returns the device's context; 0 if the interface has no contexts.
@@ -69,6 +86,8 @@ pub(in crate::device) trait Api: Platform {
     /// Enqueues a move of unified memory pages to this device, or to the host.
     unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError>;
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError>;
+    /// Returns the first address and the size of the page-locked range that contains this address.
+    fn locked_range(&self, address: usize) -> Result<(usize, usize), ApiError>;
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError>;
 
     /// Creates a stream that does not synchronise with the default stream.
@@ -99,6 +118,13 @@ pub(in crate::device) trait Api: Platform {
     fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError>;
     unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError>;
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError>;
+    /// Returns why the device cannot launch kernels with these groups, if it cannot. Does not compare the size of
+    /// shared memory with a limit.
+    fn lacks(&self, groups: &Groups) -> Result<Option<&'static str>, ApiError>;
+    /// Returns the most shared memory that a group may have, in bytes.
+    fn most_shared_bytes(&self) -> Result<c_int, ApiError>;
+    /// Lets the function be launched with this much dynamic shared memory, if it needs permission for that.
+    unsafe fn allow_shared(&self, function: Handle, bytes: u32) -> Result<(), ApiError>;
     unsafe fn launch(&self, stream: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError>;
 
     /// Returns whether the library supports graphs. The graph functions below may be called only if it does.

@@ -2,18 +2,20 @@
 
 use super::api::{Api, Handle, KernelCall};
 use super::arguments::Arguments;
-use super::error::{ApiError, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use super::error::{ALREADY_REGISTERED, ApiError, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use super::extra::Extra;
 use super::graph::Graph;
-use super::objects::{BOUND, Device, Event, HostMemory, Memory, Module, PageLock, Stream, UnifiedMemory};
+use super::objects::{BOUND, Device, Event, Function, HostMemory, Memory, Module, PageLock, Stream, UnifiedMemory};
 use super::transfer::Direction;
 use super::watcher::Watch;
-use super::{Addressed, Backend, GraphNode, Slab, no_code};
+use super::{Addressed, Backend, GraphNode, SHARED_BYTES, Slab, no_code};
 use crate::error::DeviceError;
-use crate::kernel::{self, ArgumentValue, Code, KernelText, Program, RawHandles};
+use crate::kernel::{self, ArgumentValue, Code, Groups, KernelText, Program, RawHandles};
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
 use std::ffi::CString;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 impl<A: Api> Backend for Addressed<A> {
     const API: &'static str = A::NAME;
@@ -24,8 +26,7 @@ impl<A: Api> Backend for Addressed<A> {
     type Stream = Stream<A>;
     type Event = Arc<Event<A>>;
     type Module = Arc<Module<A>>;
-    /// A raw function, together with its module, which must stay loaded.
-    type Function = (Handle, Arc<Module<A>>);
+    type Function = Function<A>;
     type Graph = Graph<A>;
 
     const NODES_CHANGE: bool = true;
@@ -95,6 +96,10 @@ impl<A: Api> Backend for Addressed<A> {
         Ok((Memory { device: device.clone(), base, bytes }, base))
     }
 
+    fn reuses_memory(&self) -> bool {
+        !self.device.memory.is_exact
+    }
+
     fn reaches_unified(&self) -> bool {
         self.reaches_unified
     }
@@ -152,10 +157,13 @@ impl<A: Api> Backend for Addressed<A> {
 
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         // SAFETY: the caller keeps the memory valid until the returned lock is dropped.
-        match self.device.call(|api| unsafe { api.pin_memory(first, bytes) }) {
+        match self.device.try_call(|api| unsafe { api.pin_memory(first, bytes) }) {
             Ok(()) => Some(Box::new(PageLock { device: self.device.clone(), first: Handle(first.cast()) })),
-            Err(error) => {
-                log!(debug, "{bytes} bytes are not page-locked: {error}");
+            // Other code has locked the memory, or some of it. It also unlocks the memory, which makes copies slow
+            // from then on.
+            Err(ApiError { code: ALREADY_REGISTERED, .. }) if self.is_locked(first.addr(), bytes) => Some(Box::new(())),
+            Err(refusal) => {
+                log!(debug, "{bytes} bytes are not page-locked: {}", self.device.error(refusal));
                 None
             }
         }
@@ -177,12 +185,12 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
-        self.compiled(program.name(), &program.source())
+        self.compiled(program.name(), &program.source(), &Extra::default())
     }
 
     fn own_module(&self, module: &kernel::Module) -> Result<Arc<Module<A>>, DeviceError> {
         let loaded = match module.code(A::KIND) {
-            Some(Code::Text(text)) => return self.compiled(module.name(), text),
+            Some(Code::Text(text)) => return self.compiled(module.name(), text, &Extra::of::<A>(module, text)),
             Some(Code::Ptx(text)) => self.load(&[text.as_bytes(), b"\0"].concat()),
             // The image is copied to aligned memory, because drivers may read it in words.
             Some(Code::Image(image)) if !image.is_empty() => {
@@ -215,10 +223,10 @@ impl<A: Api> Backend for Addressed<A> {
         let name = CString::new(kernel.name).expect("a kernel's name is an identifier");
         // SAFETY: the module is loaded.
         let raw = self.device.call(|api| unsafe { api.function(module.raw, &name) })?;
-        Ok((raw, module.clone()))
+        Ok(Function { raw, allowed_bytes: AtomicU32::new(SHARED_BYTES), _module: module.clone() })
     }
 
-    fn check(&self, kernel: &KernelText, groups: [u32; 3]) -> Result<(), DeviceError> {
+    fn check(&self, function: &Function<A>, kernel: &KernelText, groups: Groups) -> Result<(), DeviceError> {
         let fits = |d: usize| {
             groups[d] <= A::MOST_GROUPS[d] && u64::from(groups[d]) * u64::from(kernel.group[d]) <= A::MOST_THREADS
         };
@@ -226,15 +234,20 @@ impl<A: Api> Backend for Addressed<A> {
             let threads = std::array::from_fn(|d| groups[d] as usize * kernel.group[d] as usize);
             return Err(DeviceError::Geometry { kernel: kernel.name.to_owned(), threads });
         }
-        Ok(())
+        if groups.has_attributes()
+            && let Some(why) = self.device.call(|api| api.lacks(&groups))?
+        {
+            return Err(self.unsupported(kernel, why.to_owned()));
+        }
+        self.allow_shared(function, kernel, groups.shared_bytes)
     }
 
     unsafe fn launch(
         &self,
         stream: &Stream<A>,
-        (function, _): &Self::Function,
+        function: &Function<A>,
         group: [u32; 3],
-        groups: [u32; 3],
+        groups: Groups,
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
         let mut arguments = Arguments::new(arguments);
@@ -243,7 +256,7 @@ impl<A: Api> Backend for Addressed<A> {
             // until the kernel has ended. The values are read before the call returns.
             unsafe {
                 let arguments = &mut arguments.pointers();
-                api.launch(stream.raw, KernelCall { function: *function, groups, group, arguments })
+                api.launch(stream.raw, KernelCall { function: function.raw, groups, group, arguments })
             }
         })
     }

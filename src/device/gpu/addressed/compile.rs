@@ -3,10 +3,11 @@
 //! Invariant: a compiler's program object ([`Unit`]) is destroyed exactly once, by its owner.
 
 use super::compiler::{Compiler, RawUnit};
+use super::extra::Extra;
 use super::platform::Platform;
 use crate::device::gpu::Recipe;
 use crate::error::DeviceError;
-use crate::kernel::Program;
+use crate::kernel::{Code, Source};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
@@ -33,14 +34,22 @@ pub(super) fn recipes<A: Platform>(
     })
 }
 
-/// Compiles a program for an architecture such as `sm_90` or `gfx90a`. No device is needed.
-pub(in crate::device) fn compile_for<A: Platform>(
-    program: &Program,
-    architecture: &str,
-) -> Result<Vec<u8>, DeviceError> {
-    let recipes = recipes::<A>(architecture, false, program.name(), architecture)?;
-    let recipe = recipes.first().expect("there is at least one recipe");
-    compile::<A>(program.name(), &program.source(), recipe, architecture)
+/// Compiles a program, or a module's text, for an architecture such as `sm_90` or `gfx90a`. No device is needed.
+pub(in crate::device) fn compile_for<A: Platform>(source: &Source, architecture: &str) -> Result<Vec<u8>, DeviceError> {
+    let (name, text, extra) = match source {
+        Source::Program(program) => (program.name(), program.source(), Extra::default()),
+        Source::Module(module) => match module.code(A::KIND) {
+            Some(Code::Text(text)) => (module.name(), text.to_owned(), Extra::of::<A>(module, text)),
+            _ => {
+                let (program, device) = (module.name().to_owned(), architecture.to_owned());
+                let why = format!("the module has no text for {}", A::NAME);
+                return Err(DeviceError::NoCompiler { program, device, why });
+            }
+        },
+    };
+    let recipes = recipes::<A>(architecture, false, name, architecture)?;
+    let recipe = extra.add_to(recipes.first().expect("there is at least one recipe"));
+    compile::<A>(name, &text, &recipe, architecture)
 }
 
 /// Compiles a text. Error messages refer to the text as `name`, and to the target as `device`.

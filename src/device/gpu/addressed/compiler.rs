@@ -4,6 +4,7 @@ use crate::device::gpu::Recipe;
 use parking_lot::MutexGuard;
 use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Display;
+use std::path::PathBuf;
 
 /// A compiler's program object.
 pub(in crate::device) type RawUnit = *mut c_void;
@@ -25,6 +26,11 @@ pub(in crate::device) trait Compiler: Display + Sized + 'static {
     /// # Errors
     /// Returns the reason why the compiler cannot compile for the architecture.
     fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<Vec<String>>, String>;
+
+    /// Returns the folders with the headers that the interface's installation provides.
+    fn headers(&self) -> &[PathBuf] {
+        &[]
+    }
 
     /// Locks the compiler for the lifetime of a unit, if the library cannot be used by two threads at the same time.
     fn alone(&self) -> Option<MutexGuard<'_, ()>> {

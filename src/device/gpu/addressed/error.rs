@@ -15,6 +15,7 @@ pub(super) const INVALID_DEVICE: i32 = 101;
 pub(super) const INVALID_CONTEXT: i32 = 201;
 pub(super) const INVALID_HANDLE: i32 = 400;
 pub(super) const NOT_READY: i32 = 600;
+pub(super) const ALREADY_REGISTERED: i32 = 712;
 pub(super) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
 
 impl ApiError {
@@ -31,9 +32,27 @@ impl ApiError {
 
     /// Returns whether the error makes everything on the device unusable. In the order of the codes, the causes are:
     /// deinitialized, device unavailable, ECC, NVLink, contained; illegal address, launch timeout, context destroyed,
-    /// assertion, stack, illegal instruction, misaligned address, address space, program counter, launch failure;
+    /// assertion, stack, illegal instruction, misaligned address, address space, program counter, launch failure,
+    /// tensor memory; failures of the server that shares a device between processes (MPS), and termination by it;
     /// unknown; HSA memory errors and other HSA errors.
     pub(super) fn is_loss(self) -> bool {
-        matches!(self.code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999 | 1052 | 1053)
+        matches!(
+            self.code,
+            4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 806 | 810 | 999 | 1052 | 1053
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_make_the_device_unusable_are_losses() {
+        let is_loss = |code| ApiError { call: "any", code }.is_loss();
+        // Codes in the headers of CUDA 13: launch failure, tensor memory leak, MPS server, MPS client.
+        assert!([719, 721, 806, 810].into_iter().all(is_loss));
+        // Refusals: value, memory, too many cooperative groups, not permitted, not supported, too many MPS clients.
+        assert!(![1, 2, 720, 800, 801, 808].into_iter().any(is_loss));
     }
 }

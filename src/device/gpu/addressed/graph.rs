@@ -1,7 +1,7 @@
 //! CUDA and HIP graphs of kernels. A graph is built node by node and instantiated once.
 
 use super::arguments::Arguments;
-use super::{Addressed, Api, Device, GraphNode, Handle, KernelCall};
+use super::{Addressed, Api, Device, Function, GraphNode, Handle, KernelCall};
 use crate::error::DeviceError;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -66,8 +66,8 @@ impl<A: Api> Graph<A> {
 }
 
 fn call<'a, A: Api>(node: &GraphNode<'_, Addressed<A>>, arguments: &'a mut [*mut c_void]) -> KernelCall<'a> {
-    let GraphNode { function: (function, _), group, groups, .. } = node;
-    KernelCall { function: *function, groups: *groups, group: *group, arguments }
+    let GraphNode { function: Function { raw, .. }, group, groups, .. } = node;
+    KernelCall { function: *raw, groups: *groups, group: *group, arguments }
 }
 
 impl<A: Api> Drop for Graph<A> {

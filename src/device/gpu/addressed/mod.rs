@@ -14,6 +14,7 @@ mod compile;
 mod compiler;
 mod discovery;
 mod error;
+mod extra;
 mod graph;
 mod objects;
 mod peers;
@@ -33,12 +34,14 @@ pub(in crate::device) use platform::{Found, Platform};
 pub(in crate::device) use transfer::{Direction, Pitched, Transfer};
 
 use self::error::INVALID_VALUE;
-use self::objects::{Device, Module, Stream};
+use self::extra::Extra;
+use self::objects::{Device, Function, Module, Stream};
 use self::peers::Peers;
 use self::recycler::Recycler;
 use self::transfer::transfers;
 use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
 use crate::error::DeviceError;
+use crate::kernel::KernelText;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +63,9 @@ pub(in crate::device) struct Addressed<A: Api> {
 /// The maximum number of resident threads on a multiprocessor of either vendor.
 const THREADS_OF_A_PROCESSOR: u64 = 2048;
 
+/// The dynamic shared memory that every function may have without permission.
+const SHARED_BYTES: u32 = 48 << 10;
+
 impl<A: Api> Addressed<A> {
     /// Opens a discovered device.
     fn open(
@@ -75,7 +81,7 @@ impl<A: Api> Addressed<A> {
             api,
             number,
             name,
-            memory: Recycler::default(),
+            memory: Recycler::from_environment(),
             host_memory: Recycler::default(),
             events: Mutex::default(),
         };
@@ -95,6 +101,41 @@ impl<A: Api> Addressed<A> {
         })
     }
 
+    fn unsupported(&self, kernel: &KernelText, why: String) -> DeviceError {
+        DeviceError::Unsupported { kernel: kernel.name.to_owned(), device: self.device.name.clone(), why }
+    }
+
+    /// Lets a function be launched with this much dynamic shared memory.
+    fn allow_shared(&self, function: &Function<A>, kernel: &KernelText, bytes: u32) -> Result<(), DeviceError> {
+        if bytes <= function.allowed_bytes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let most = self.device.call(A::most_shared_bytes)?;
+        // SAFETY: the function's module is loaded.
+        let allowed = self.device.try_call(|api| unsafe { api.allow_shared(function.raw, bytes) });
+        match allowed {
+            Ok(()) if bytes <= most.cast_unsigned() => {
+                function.allowed_bytes.fetch_max(bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(refusal) if refusal.code != INVALID_VALUE => Err(self.device.error(refusal)),
+            _ => Err(self.unsupported(
+                kernel,
+                format!(
+                    "it requests {bytes} bytes of dynamic shared memory per group, and a group has at most {most}, \
+                     less those that the kernel declares; try less"
+                ),
+            )),
+        }
+    }
+
+    /// Returns whether a single range of page-locked memory contains these bytes. Copies of memory that is locked only
+    /// in part are refused.
+    fn is_locked(&self, first: usize, bytes: usize) -> bool {
+        let range = self.device.try_call(|api| api.locked_range(first));
+        range.is_ok_and(|(start, len)| start <= first && first + bytes <= start + len)
+    }
+
     /// Loads code that contains its own length, or null-terminated text.
     fn load(&self, image: &[u8]) -> Result<Arc<Module<A>>, ApiError> {
         let raw = self.device.try_call(|api| api.load_module(image))?;
@@ -102,19 +143,23 @@ impl<A: Api> Addressed<A> {
     }
 
     /// Returns the module for a program text, compiled now or loaded from the cache.
-    fn compiled(&self, name: &str, source: &str) -> Result<Arc<Module<A>>, DeviceError> {
-        let device = &self.device;
+    fn compiled(&self, name: &str, source: &str, extra: &Extra) -> Result<Arc<Module<A>>, DeviceError> {
+        let (device, key) = (&self.device, extra.key(source));
         let recipes = match &self.recipes {
             Ok(recipes) => recipes,
             Err(none) => {
-                let image = self.cache.get_any(&self.target, source).ok_or_else(|| none.clone())?;
+                let image = self.cache.get_any(&self.target, &key).ok_or_else(|| none.clone())?;
                 return self.load(&image).map_err(|refusal| device.error(refusal));
             }
         };
         let mut refused = String::new();
         for recipe in recipes {
-            let compile = || compile::compile::<A>(name, source, recipe, &device.name);
-            let image = self.cache.get_or_compile(recipe, source, compile)?;
+            let recipe = extra.add_to(recipe);
+            let compile = || compile::compile::<A>(name, source, &recipe, &device.name);
+            let image = match extra.has_own_headers {
+                true => compile()?,
+                false => self.cache.get_or_compile(&recipe, &key, compile)?,
+            };
             match self.load(&image) {
                 Err(refusal) if refusal.refuses_code() => {
                     let (layer, name, version) = (A::LAYER, A::NAME, A::version());
@@ -164,7 +209,7 @@ impl<A: Api> Addressed<A> {
                     Err(ApiError { code: INVALID_VALUE, .. }) if direction != Direction::Across => {
                         for piece in transfer.by_pages() {
                             // SAFETY: the piece is part of the transfer, so the same argument applies.
-                            unsafe { api.copy(stream.raw, &piece, owner)? };
+                            unsafe { copy_halves(api, stream.raw, &piece, owner)? };
                         }
                     }
                     result => result?,
@@ -172,5 +217,21 @@ impl<A: Api> Addressed<A> {
             }
             Ok(())
         })
+    }
+}
+
+/// Enqueues a contiguous copy. If the interface refuses it, copies the halves: other code may have page-locked a part
+/// of the host's memory.
+///
+/// # Safety
+/// The same requirements as for [`Api::copy`].
+unsafe fn copy_halves<A: Api>(api: &A, stream: Handle, piece: &Transfer, owner: usize) -> Result<(), ApiError> {
+    // SAFETY: the caller's promise.
+    match (unsafe { api.copy(stream, piece, owner) }, piece.halves()) {
+        (Err(ApiError { code: INVALID_VALUE, .. }), Some(halves)) => halves.iter().try_for_each(|half| {
+            // SAFETY: the half is part of the piece, so the caller's promise covers it.
+            unsafe { copy_halves(api, stream, half, owner) }
+        }),
+        (result, _) => result,
     }
 }

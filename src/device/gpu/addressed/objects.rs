@@ -1,4 +1,4 @@
-//! The objects of an interface: an open device, and the memory, streams, events, modules and page locks that it owns.
+//! The objects of an interface: an open device, and the memory, streams, events, modules, functions and page locks that it owns.
 //!
 //! Each raw object has one owner here, which destroys it, or keeps it for reuse, and keeps the device open.
 
@@ -6,10 +6,12 @@ use super::api::{Api, Handle};
 use super::error::{ApiError, INVALID_CONTEXT, INVALID_HANDLE};
 use super::recycler::Recycler;
 use super::watcher::{Watch, Watcher};
+use crate::device::visit::{self, Visit};
 use crate::error::DeviceError;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 thread_local! {
     /// The device that this thread was last bound to, as [`Device::number`]; 0 if it was bound to none.
@@ -63,9 +65,27 @@ pub(in crate::device) struct Module<A: Api> {
     pub(super) raw: Handle,
 }
 
+pub(in crate::device) struct Function<A: Api> {
+    pub(super) raw: Handle,
+    /// The most dynamic shared memory with which it may be launched, in bytes.
+    pub(super) allowed_bytes: AtomicU32,
+    /// Must stay loaded.
+    pub(super) _module: Arc<Module<A>>,
+}
+
 pub(super) struct PageLock<A: Api> {
     pub(super) device: Arc<Device<A>>,
     pub(super) first: Handle,
+}
+
+/// Makes the context current that a user's thread had before.
+fn restore<A: Api>(context: usize) {
+    BOUND.set(0);
+    // SAFETY: the context was current when the runtime's calls began, on this thread. If the user has destroyed it
+    // since, the interface returns an error.
+    if let Err(ApiError { call, code }) = unsafe { A::restore(context) } {
+        log!(debug, "{call}: {}", A::describe(code));
+    }
 }
 
 impl<A: Api> Device<A> {
@@ -75,11 +95,13 @@ impl<A: Api> Device<A> {
     }
 
     pub(super) fn try_call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        let _visit = Visit::begin();
         self.bind()?;
         call(&self.api)
     }
 
     pub(super) fn bind(&self) -> Result<(), ApiError> {
+        visit::save(A::NAME, || A::current().ok(), restore::<A>);
         self.api.bind()?;
         BOUND.set(self.number);
         Ok(())
@@ -91,6 +113,7 @@ impl<A: Api> Device<A> {
     }
 
     pub(super) fn try_call_stream<T>(&self, mut call: impl FnMut(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        let _visit = Visit::begin();
         if BOUND.get() != self.number {
             self.bind()?;
         }
@@ -139,7 +162,7 @@ impl<A: Api> Drop for Device<A> {
 
 impl<A: Api> Drop for Memory<A> {
     fn drop(&mut self) {
-        self.device.memory.give_back(self.base, self.bytes);
+        self.device.memory.give_back(self.base, self.bytes, |base| self.device.free(base));
     }
 }
 
@@ -151,7 +174,7 @@ impl<A: Api> Drop for UnifiedMemory<A> {
 
 impl<A: Api> Drop for HostMemory<A> {
     fn drop(&mut self) {
-        self.device.host_memory.give_back(self.base, self.bytes);
+        self.device.host_memory.give_back(self.base, self.bytes, |base| self.device.free_host(base));
     }
 }
 

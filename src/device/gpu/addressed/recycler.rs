@@ -5,7 +5,10 @@
 //! this simple module suffices.
 //!
 //! Blocks are returned only when nothing uses them any more, so they can be given to another task at once.
-//! Invariants:
+//! With `THALWEG_EXACT_MEMORY=1` nothing is reused: each request gets memory of exactly its size, which is freed when
+//! it is returned. So tools such as compute-sanitizer find accesses beyond the end or after the release.
+//!
+//! Invariants, unless memory is exact:
 //! 1. A block is either in use or free, never both.
 //! 2. A request, rounded up to whole granules, gets a block that is at most one eighth larger than the rounded size.
 //! 3. A request is refused only if the allocation fails while there are no free blocks.
@@ -20,9 +23,16 @@ const GRANULE_BYTES: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct Recycler {
     free: Mutex<BTreeMap<usize, Vec<usize>>>,
+    pub(super) is_exact: bool,
 }
 
 impl Recycler {
+    /// Returns a recycler that reuses memory, unless the environment requests exact memory.
+    pub(super) fn from_environment() -> Self {
+        let set = std::env::var("THALWEG_EXACT_MEMORY").unwrap_or_default();
+        Self { is_exact: !matches!(set.as_str(), "" | "0"), ..Self::default() }
+    }
+
     /// Returns the address and the size of a block of at least `bytes` bytes.
     ///
     /// If no free block fits, `allocate` creates a new block. If `allocate` fails, all free blocks are passed to
@@ -33,6 +43,9 @@ impl Recycler {
         allocate: impl Fn(usize) -> Result<usize, E>,
         free: impl Fn(usize),
     ) -> Result<(usize, usize), E> {
+        if self.is_exact {
+            return allocate(bytes.max(1)).map(|address| (address, bytes));
+        }
         let bytes = bytes.max(1).checked_next_multiple_of(GRANULE_BYTES).unwrap_or(bytes);
         if let Some(block) = self.reuse(bytes) {
             return Ok(block);
@@ -51,8 +64,11 @@ impl Recycler {
         address.map(|address| (address, size))
     }
 
-    /// Takes back a block.
-    pub(super) fn give_back(&self, address: usize, bytes: usize) {
+    /// Takes back a block. If memory is exact, passes the block to `free`.
+    pub(super) fn give_back(&self, address: usize, bytes: usize, free: impl Fn(usize)) {
+        if self.is_exact {
+            return free(address);
+        }
         self.free.lock().entry(bytes).or_default().push(address);
     }
 
@@ -107,7 +123,7 @@ mod tests {
         let (heap, recycler) = (Heap::new(1 << 20), Recycler::default());
         for _ in 0..10 {
             let (address, bytes) = heap.take(&recycler, 1000).unwrap();
-            recycler.give_back(address, bytes);
+            recycler.give_back(address, bytes, |_| unreachable!());
         }
         assert_eq!(*heap.allocations.borrow(), 1);
         let (_, bytes) = heap.take(&recycler, 400).unwrap();
@@ -120,10 +136,21 @@ mod tests {
         let blocks: Vec<_> = (0..4).map(|_| heap.take(&recycler, 1024).unwrap()).collect();
         assert_eq!(heap.take(&recycler, 512), Err("full"));
         for &(address, bytes) in &blocks[..2] {
-            recycler.give_back(address, bytes);
+            recycler.give_back(address, bytes, |_| unreachable!());
         }
         assert_eq!(heap.take(&recycler, 2048).unwrap().1, 2048);
         assert_eq!(heap.take(&recycler, usize::MAX), Err("full"));
+    }
+
+    #[test]
+    fn exact_memory_is_never_reused() {
+        let (heap, recycler) = (Heap::new(1 << 20), Recycler { is_exact: true, ..Recycler::default() });
+        for n in 0..3 {
+            let (address, bytes) = heap.take(&recycler, 1000).unwrap();
+            assert_eq!((heap.blocks.borrow()[&address], bytes, *heap.allocations.borrow()), (1000, 1000, n + 1));
+            recycler.give_back(address, bytes, |address| heap.free(address));
+        }
+        assert!(heap.blocks.borrow().is_empty());
     }
 
     proptest! {
@@ -142,7 +169,7 @@ mod tests {
                     prop_assert_eq!(allocated, Some(size));
                     prop_assert!(used.insert(address, size).is_none());
                 } else if let Some((address, size)) = used.pop_first() {
-                    recycler.give_back(address, size);
+                    recycler.give_back(address, size, |_| unreachable!());
                 }
             }
             recycler.clear(|address| heap.free(address));

@@ -1,7 +1,7 @@
 //! When programs are compiled, and the fate of the result, on an interface that can only compile.
 
 use super::*;
-use crate::kernel::Program;
+use crate::kernel::{Groups, Program, Source};
 use crate::machine::UnitKind;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int};
@@ -118,6 +118,8 @@ impl Api for Compiling {
     fn open(_: c_int) -> Result<Self, ApiError> { Ok(Self) }
     fn domain(&self) -> usize { 0 }
     fn bind(&self) -> Result<(), ApiError> { Ok(()) }
+    fn current() -> Result<usize, ApiError> { Ok(0) }
+    unsafe fn restore(_: usize) -> Result<(), ApiError> { Ok(()) }
     fn free_bytes(&self) -> Result<u64, ApiError> { Ok(1 << 20) }
 
     fn allocate(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
@@ -128,6 +130,7 @@ impl Api for Compiling {
     fn allocate_unified(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
     unsafe fn prefetch(&self, _: Handle, _: usize, _: usize, _: bool) -> Result<(), ApiError> { unreachable!() }
     unsafe fn pin_memory(&self, _: *mut u8, _: usize) -> Result<(), ApiError> { unreachable!() }
+    fn locked_range(&self, _: usize) -> Result<(usize, usize), ApiError> { unreachable!() }
     unsafe fn page_unlock(&self, _: *mut u8) -> Result<(), ApiError> { unreachable!() }
 
     fn create_stream(&self) -> Result<Handle, ApiError> { unreachable!() }
@@ -156,6 +159,9 @@ impl Api for Compiling {
     unsafe fn unload_module(&self, _: Handle) -> Result<(), ApiError> { Ok(()) }
     unsafe fn function(&self, _: Handle, _: &CStr) -> Result<Handle, ApiError> { unreachable!() }
 
+    fn lacks(&self, _: &Groups) -> Result<Option<&'static str>, ApiError> { unreachable!() }
+    fn most_shared_bytes(&self) -> Result<c_int, ApiError> { unreachable!() }
+    unsafe fn allow_shared(&self, _: Handle, _: u32) -> Result<(), ApiError> { unreachable!() }
     unsafe fn launch(&self, _: Handle, _: KernelCall<'_>) -> Result<(), ApiError> { unreachable!() }
 
     fn has_graphs(&self) -> bool { false }
@@ -207,6 +213,6 @@ fn recipe_has_compiler_options_and_ours() {
         (recipe.compiler.as_str(), &recipe.options[..]),
         ("echo", &["c1".to_owned(), "-DTHALWEG_FMA".to_owned()][..])
     );
-    let error = compile_for::<Compiling>(&program("one.cl"), "c1").unwrap_err();
+    let error = compile_for::<Compiling>(&Source::Program(program("one.cl")), "c1").unwrap_err();
     assert!(matches!(error, DeviceError::NoCompiler { why, .. } if why == "it is not there"));
 }

@@ -49,6 +49,23 @@ impl Transfer {
         self.rows == 1 && self.slices == 1
     }
 
+    fn host(&self) -> &Pitched {
+        if self.direction == Direction::Out { &self.to } else { &self.from }
+    }
+
+    /// Splits a contiguous transfer at the page boundary after the middle of its host memory, unless there is none.
+    pub(super) fn halves(&self) -> Option<[Self; 2]> {
+        let first = self.host().address;
+        let at = (first + self.width_bytes / 2).next_multiple_of(PAGE_BYTES) - first;
+        let (from, to) = (self.from.address, self.to.address);
+        (0 < at && at < self.width_bytes).then(|| {
+            [
+                Self::flat(self.direction, at, from, to),
+                Self::flat(self.direction, self.width_bytes - at, from + at, to + at),
+            ]
+        })
+    }
+
     /// Splits the transfer into contiguous runs of bytes, such that no run that covers part of a row's first or last
     /// page extends beyond that page.
     ///
@@ -56,7 +73,7 @@ impl Transfer {
     /// shares its first or last page with another array that is locked.
     pub(super) fn by_pages(&self) -> impl Iterator<Item = Self> {
         let this = *self;
-        let host = if this.direction == Direction::Out { this.to } else { this.from };
+        let host = *this.host();
         let rows = (0..this.slices).flat_map(move |slice| (0..this.rows).map(move |row| (slice, row)));
         rows.flat_map(move |(slice, row)| {
             let offset = |end: &Pitched| (slice * end.height + row) * end.pitch_bytes;
@@ -198,6 +215,21 @@ mod tests {
                 let inside = piece.from.address + 1..piece.from.address + piece.width_bytes;
                 prop_assert!(!boundaries.iter().any(|boundary| inside.contains(boundary)));
             }
+        }
+    }
+
+    #[test]
+    fn halves_meet_at_a_page_boundary() {
+        for (direction, first, len) in
+            [(Direction::In, 100, 9000), (Direction::Out, 4096, 8192), (Direction::In, 3900, 300)]
+        {
+            let whole = Transfer::flat(direction, len, first, first);
+            let halves = whole.halves().unwrap();
+            assert_eq!(halves[1].from.address % PAGE_BYTES, 0);
+            assert_eq!(of_transfers(halves), of_transfers([whole]));
+        }
+        for (first, len) in [(4096, 4096), (100, 200), (4096, 1)] {
+            assert_eq!(Transfer::flat(Direction::In, len, first, 0).halves(), None);
         }
     }
 

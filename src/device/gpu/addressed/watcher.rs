@@ -10,6 +10,7 @@
 //! thread has ended and has released everything that it held of a device, so that no part of a runtime outlives the
 //! runtime.
 
+use crate::device::on_own_thread;
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::thread::{self, JoinHandle};
 
@@ -49,6 +50,7 @@ impl<E: Send + 'static> Watch<E> {
     pub(super) fn spawn(wait: impl Fn(&E) + Send + 'static) -> std::io::Result<Self> {
         let (sender, jobs) = channel::<Option<Job<E>>>();
         let watch = move || {
+            on_own_thread();
             let call = |(event, then): Job<E>| {
                 wait(&event);
                 drop(event); // the callback may drop the event's device

@@ -12,6 +12,8 @@ use crate::engine::placement::stages::{Launched, Placed};
 pub(in crate::engine::placement) struct InTheWay {
     /// The task is launched after these tasks.
     pub(in crate::engine::placement) before: Tasks,
+    /// The task's contributions are combined after these tasks.
+    pub(in crate::engine::placement) before_combination: Tasks,
     /// The task's copies must not start until these tasks have ended.
     pub(in crate::engine::placement) waited_for: Tasks,
 }
@@ -84,7 +86,8 @@ impl Residency {
         }
         let forgotten = forgotten_by(&placed.assigned.task);
         let mut places = placed.reserved.replicas.iter();
-        placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+        placed.assigned.task.body().accesses(&mut |access| {
+            let AccessRecord { block, mode, .. } = access;
             let Some(place) = places.next().filter(|_| !mode.is_weak()) else { return };
             let Some(directory) = self.directories.get(&place.data) else { return };
             if forgotten == Some(place.data) {
@@ -103,6 +106,8 @@ impl Residency {
                     if here || issued.writes {
                         found.waited_for.push(issued.task);
                     }
+                } else if here && access.is_reduced_in_place() {
+                    found.before_combination.push(issued.task);
                 } else if here && (issued.writes || mode.writes()) {
                     found.before.push(issued.task);
                 }
@@ -113,7 +118,7 @@ impl Residency {
         if placed.assigned.across.is_some() || lends(&placed.assigned.task) {
             found.waited_for.append(&mut found.before);
         }
-        for tasks in [&mut found.before, &mut found.waited_for] {
+        for tasks in [&mut found.before, &mut found.before_combination, &mut found.waited_for] {
             tasks.sort_unstable();
             tasks.dedup();
         }

@@ -39,7 +39,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-type Tasks = SmallVec<[TaskId; 2]>;
+pub(super) type Tasks = SmallVec<[TaskId; 2]>;
 /// Ordered copies; each of them becomes a command.
 type Orders = SmallVec<[Box<CopyOrder>; 4]>;
 
@@ -138,9 +138,10 @@ impl Residency {
     /// Returns the number of bytes that would have to be copied to `space` for a task.
     pub(super) fn bytes_missing(&self, task: &OwnedTask, space: SpaceId) -> u64 {
         let mut missing = 0;
-        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+        task.body().accesses(&mut |access| {
+            let AccessRecord { datum, block, mode } = access;
             if mode.reads()
-                && !matches!(mode, Mode::Reduction(_))
+                && (!matches!(mode, Mode::Reduction(_)) || access.is_reduced_in_place())
                 && let Some(directory) = self.directories.get(&datum.id)
             {
                 missing += directory.missing_bytes(space, block);

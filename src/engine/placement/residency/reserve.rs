@@ -214,13 +214,14 @@ fn wanted(assigned: &Assigned) -> (SmallVec<[Wanted; 8]>, u64) {
     let (mut wanted, mut private_bytes) = (SmallVec::<[Wanted; 8]>::new(), 0);
     let (mut access, parts) = (0, task.body().parts());
     task.body().accesses(&mut |record: AccessRecord<'_>| {
-        // Reductions work on a private buffer and are combined at home. An access that only orders its task after
-        // other tasks reads nothing, and a token has no content.
+        // Reductions that the host combines work on a private buffer. An access that only orders its task after other
+        // tasks reads nothing, and a token has no content.
+        let is_combined_at_home = matches!(record.mode, Mode::Reduction(_)) && !record.is_reduced_in_place();
         let needs_none = record.mode.sees_nothing()
-            || matches!(record.mode, Mode::Reduction(_))
+            || is_combined_at_home
             || record.block.is_empty()
             || record.datum.residence != Residence::Anywhere;
-        if matches!(record.mode, Mode::Reduction(_)) {
+        if is_combined_at_home {
             private_bytes += record.bytes();
         }
         let found = needs_none.then_some(ReplicaId::HOME);

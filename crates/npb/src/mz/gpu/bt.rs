@@ -9,7 +9,8 @@ use crate::mz::physics::{C34, DISSIPATION, Mesh};
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points, and `numbers` ensures that a zone
 // has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
-const BT: Program = unsafe { Program::new("bt.cl", include_str!("../../../kernels/bt.cl")) }.header(COMMON.0, COMMON.1);
+pub(super) const BT: Program =
+    unsafe { Program::new("bt.cl", include_str!("../../../kernels/bt.cl")) }.header(COMMON.0, COMMON.1);
 
 /// Parameters: u, r, scratch; weights of the direction; points in x, y, z.
 type SweepX = (Rd, Wr, Wr, f64, f64, f64, i32, i32, i32);
@@ -20,7 +21,7 @@ static SWEEP_X: Kernel<SweepX> = Kernel::new(&BT, "sweep_x");
 static SWEEP_YZ: Kernel<SweepYz> = Kernel::new(&BT, "sweep_yz");
 
 /// How many numbers per interior point a sweep stores for back substitution.
-const STORED: usize = 30;
+pub(super) const STORED: usize = 30;
 
 /// Performs a whole step of a zone whose faces have been exchanged. Leaves the change of `u` in `r`.
 ///
@@ -68,12 +69,18 @@ fn sweep_with(
     r: &mut Writes<'_>,
     scratch: &mut Scratch<'_, f64>,
 ) -> Enqueued {
-    let ([nx, ny, nz], t) = numbers(mesh, r);
-    let square = mesh.dt * t[d] * t[d];
-    let (inviscid, viscous, dissipation) = (0.5 * mesh.dt * t[d], C34 * square, DISSIPATION[d] * square);
+    let ([nx, ny, nz], _) = numbers(mesh, r);
+    let [inviscid, viscous, dissipation] = weights(mesh, d);
     let lines = mesh.shape.interior() / interior(mesh)[d];
     match d {
         0 => k.launch(&SWEEP_X, lines, (u, r, scratch, inviscid, viscous, dissipation, nx, ny, nz)),
         _ => k.launch(&SWEEP_YZ, lines, (u, r, scratch, d as i32, inviscid, viscous, dissipation, nx, ny, nz)),
     }
+}
+
+/// Returns the weights of the inviscid flux, the viscous terms and the dissipation in direction `d`.
+pub(super) fn weights(mesh: &Mesh, d: usize) -> [f64; 3] {
+    let t = 1.0 / mesh.h[d];
+    let square = mesh.dt * t * t;
+    [0.5 * mesh.dt * t, C34 * square, DISSIPATION[d] * square]
 }

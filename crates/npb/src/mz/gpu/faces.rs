@@ -2,14 +2,15 @@
 
 use thalweg::kernel::{Argument, Kernel, Launcher, Program};
 
-use super::{Enqueued, Rd, Reads, Wr, Writes, integers, numbers};
+use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, integers, numbers};
 use crate::mz::faces::shapes;
 use crate::mz::physics::Mesh;
 
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points and of its faces, and `integers`
 // ensures that a zone has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
-const FACES: Program = unsafe { Program::new("faces.cl", include_str!("../../../kernels/faces.cl")) };
+pub(super) const FACES: Program =
+    unsafe { Program::new("faces.cl", include_str!("../../../kernels/faces.cl")) }.header(COMMON.0, COMMON.1);
 
 static SEND: Kernel<(Rd, Wr, Wr, Wr, Wr, i32, i32, i32)> = Kernel::new(&FACES, "send");
 static RECEIVE: Kernel<(Rd, Rd, Rd, Rd, Wr, i32, i32, i32)> = Kernel::new(&FACES, "receive");

@@ -11,12 +11,12 @@ use crate::mz::physics::Mesh;
 
 /// Length of a block in x, in points: long enough that most threads of the block's rows are busy most of the time,
 /// and short enough that a front has several blocks.
-const BLOCK_X: usize = 32;
+pub(super) const BLOCK_X: usize = 32;
 
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points, and `numbers` ensures that a zone
 // has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
-const LU: Program = unsafe { Program::new("lu.cl", include_str!("../../../kernels/lu.cl")) }
+pub(super) const LU: Program = unsafe { Program::new("lu.cl", include_str!("../../../kernels/lu.cl")) }
     .header(COMMON.0, COMMON.1)
     .define("BLOCK_X", BLOCK_X as i64);
 #[allow(unsafe_code)]
@@ -137,7 +137,7 @@ where
 
 /// Returns the number of threads of a launch and the number of fronts. A block belongs to the front whose number is
 /// the sum of the block's coordinates.
-fn fronts(mesh: &Mesh) -> ([usize; 2], i32) {
+pub(super) fn fronts(mesh: &Mesh) -> ([usize; 2], i32) {
     let [x, y, z] = interior(mesh);
     let [rows, planes, _] = FORWARD.group().map(|threads| threads as usize);
     let fronts = x.div_ceil(BLOCK_X) + y.div_ceil(rows) + z.div_ceil(planes) - 2;

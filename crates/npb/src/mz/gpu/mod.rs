@@ -8,6 +8,7 @@
 //! Invariant: a field is a contiguous region of `[5, nz, ny, nx]` numbers, at any offset. The functions assert
 //! this.
 
+pub mod batch;
 pub mod bt;
 mod exchange;
 pub mod faces;

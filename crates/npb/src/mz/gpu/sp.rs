@@ -9,7 +9,8 @@ use crate::mz::physics::Mesh;
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points, and `numbers` ensures that a zone
 // has fewer than 2³¹ points. So `int` can index every point, and all accesses are in bounds.
-const SP: Program = unsafe { Program::new("sp.cl", include_str!("../../../kernels/sp.cl")) }.header(COMMON.0, COMMON.1);
+pub(super) const SP: Program =
+    unsafe { Program::new("sp.cl", include_str!("../../../kernels/sp.cl")) }.header(COMMON.0, COMMON.1);
 
 /// Parameters: u, r, scratch; inverse mesh width, time step; points in x, y, z.
 type SweepX = (Rd, Wr, Wr, f64, f64, i32, i32, i32);
@@ -21,7 +22,7 @@ static SWEEP_X: Kernel<SweepX> = Kernel::new(&SP, "sweep_x");
 static SWEEP_YZ: Kernel<SweepYz> = Kernel::new(&SP, "sweep_yz");
 
 /// How many numbers per interior point a sweep stores for back substitution.
-const STORED: usize = 11;
+pub(super) const STORED: usize = 11;
 
 /// Performs a whole step of a zone whose faces have been exchanged. Leaves the change of `u` in `r`.
 ///

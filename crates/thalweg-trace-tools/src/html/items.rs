@@ -1,4 +1,4 @@
-//! The rows of the timeline: one per unit, copy link, and thread that leads no unit, with the items drawn in each.
+//! The items that the timeline shows, in rows: one per unit, copy link, and thread that leads no unit.
 //!
 //! A row has lanes. Each item goes into the first lane that is free when it begins, so overlapping items (nested
 //! bodies, kernels on several devices, copies that share a link) are drawn below each other.

@@ -1,0 +1,166 @@
+//! Bodies: C functions with their argument, and the views that they get.
+
+use crate::data::TW_MAX_DIMS;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use thalweg::Context;
+use thalweg::dynamic::AnyView;
+use thalweg::error::BoxError;
+
+/// A view of a region in host memory.
+#[repr(C)]
+#[derive(Debug)]
+pub struct tw_view {
+    /// The first element; null if the access gives no view. Elements of `TW_IN` must not be written.
+    pub data: *mut c_void,
+    /// The number of dimensions.
+    pub ndim: usize,
+    /// The number of elements along each dimension; 1 beyond the last.
+    pub shape: [usize; TW_MAX_DIMS],
+    /// The number of elements from one index to the next, per dimension.
+    pub strides: [usize; TW_MAX_DIMS],
+    /// The number of elements.
+    pub count: usize,
+    /// The number of bytes of an element.
+    pub element_bytes: usize,
+    /// Whether the task may write the region.
+    pub is_writable: bool,
+}
+
+/// The environment of a body; valid while the body runs, on its thread.
+#[derive(Debug)]
+pub struct tw_context {
+    context: *const Context,
+    failure: Option<String>,
+}
+
+/// A body. It gets a view for each access, in their order, and the address of its argument. It returns 0 if it has
+/// succeeded; otherwise the task fails, with the text of `tw_fail` if it was called. A body must not end by `longjmp`
+/// or an exception.
+pub type tw_body = Option<
+    unsafe extern "C" fn(context: *mut tw_context, views: *const tw_view, count: usize, argument: *mut c_void) -> c_int,
+>;
+
+/// A body that is present.
+type Body = unsafe extern "C" fn(*mut tw_context, *const tw_view, usize, *mut c_void) -> c_int;
+
+/// The argument of a body, which is dropped with the body.
+pub(crate) struct Argument {
+    /// The copy, if the argument was copied. The element type gives it an alignment of 16.
+    copy: Vec<u128>,
+    given: *mut c_void,
+    destructor: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+// SAFETY: the caller of `tw_submit` promises that the body may use its argument on any thread.
+unsafe impl Send for Argument {}
+
+impl Argument {
+    /// Copies `bytes` bytes, or keeps the address if there are none.
+    ///
+    /// # Safety
+    /// `given` points to `bytes` bytes. The destructor may be called once, on any thread, with the argument's address.
+    pub(crate) unsafe fn new(
+        given: *const c_void,
+        bytes: usize,
+        destructor: Option<unsafe extern "C" fn(*mut c_void)>,
+    ) -> Self {
+        let mut copy = vec![0u128; bytes.div_ceil(size_of::<u128>())];
+        // SAFETY: both have at least `bytes` bytes, and the copy is new.
+        unsafe { ptr::copy_nonoverlapping(given.cast::<u8>(), copy.as_mut_ptr().cast(), bytes) };
+        Self { copy, given: given.cast_mut(), destructor }
+    }
+
+    fn address(&mut self) -> *mut c_void {
+        if self.copy.is_empty() { self.given } else { self.copy.as_mut_ptr().cast() }
+    }
+}
+
+impl Drop for Argument {
+    fn drop(&mut self) {
+        if let Some(destructor) = self.destructor {
+            // SAFETY: the destructor is called only here, with its argument.
+            unsafe { destructor(self.address()) }
+        }
+    }
+}
+
+/// A body with its argument.
+pub(crate) struct Bound {
+    pub(crate) body: Body,
+    pub(crate) argument: Argument,
+}
+
+impl Bound {
+    /// Calls the body.
+    pub(crate) fn run(mut self, context: &Context, mut views: Vec<AnyView<'_>>) -> Result<(), BoxError> {
+        let views: Vec<tw_view> = views.iter_mut().map(view).collect();
+        let mut context = tw_context { context, failure: None };
+        // SAFETY: the caller of `tw_submit` promises that the body is a function of this type, which uses the views as
+        // declared and only while it runs.
+        let status = unsafe { (self.body)(&raw mut context, views.as_ptr(), views.len(), self.argument.address()) };
+        match (status, context.failure) {
+            (0, _) => Ok(()),
+            (_, Some(text)) => Err(text.into()),
+            (status, None) => Err(format!("its body returned {status}").into()),
+        }
+    }
+}
+
+fn view(view: &mut AnyView<'_>) -> tw_view {
+    let (mut shape, mut strides) = ([1; TW_MAX_DIMS], [1; TW_MAX_DIMS]);
+    let ndim = view.shape().len();
+    shape[..ndim].copy_from_slice(&view.shape());
+    strides[..ndim].copy_from_slice(&view.strides());
+    tw_view {
+        data: view.as_ptr().cast_mut().cast(),
+        ndim,
+        shape,
+        strides,
+        count: view.len(),
+        element_bytes: view.dtype().size(),
+        is_writable: view.is_writable(),
+    }
+}
+
+impl tw_context {
+    /// Returns the runtime's context.
+    pub(crate) fn get(&self) -> &Context {
+        // SAFETY: a `tw_context` is made only in `Bound::run`, and lives no longer than the context that it borrows.
+        unsafe { &*self.context }
+    }
+}
+
+/// Sets the text with which the task fails if its body returns another number than 0.
+///
+/// # Safety
+/// `context` is that of the running body, and `text` ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_fail(context: *mut tw_context, text: *const c_char) -> c_int {
+    // SAFETY: by this function's contract; a null pointer is ignored.
+    if let (Some(context), false) = (unsafe { context.as_mut() }, text.is_null()) {
+        // SAFETY: as above.
+        context.failure = Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
+    }
+    1
+}
+
+/// Returns the number of the unit that runs the body.
+///
+/// # Safety
+/// `context` is that of the running body.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_context_unit(context: *const tw_context) -> usize {
+    // SAFETY: by this function's contract.
+    unsafe { context.as_ref() }.map_or(0, |context| context.get().unit().index())
+}
+
+/// Returns whether the task's group was cancelled, so that a long body can return early.
+///
+/// # Safety
+/// `context` is that of the running body.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_context_is_cancelled(context: *const tw_context) -> bool {
+    // SAFETY: by this function's contract.
+    unsafe { context.as_ref() }.is_some_and(|context| context.get().is_cancelled())
+}

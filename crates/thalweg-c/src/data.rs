@@ -1,0 +1,371 @@
+//! Data objects.
+
+use crate::handles::{Table, get, insert, table, take};
+use crate::runtime::{runtime, tw_runtime};
+use crate::status::{Problem, call, put, text, tw_status};
+use std::ffi::{c_char, c_void};
+use std::ops::Range;
+use std::ptr;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use thalweg::Runtime;
+use thalweg::dlpack::{DlDevice, DlManagedTensor, DlTensor, Tensor};
+use thalweg::dynamic::{AnyData, AnyRegion, Dtype};
+
+/// The greatest number of dimensions.
+pub const TW_MAX_DIMS: usize = 4;
+
+/// A type of elements.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum tw_dtype {
+    /// `int8_t`
+    TW_INT8 = 0,
+    /// `int16_t`
+    TW_INT16 = 1,
+    /// `int32_t`
+    TW_INT32 = 2,
+    /// `int64_t`
+    TW_INT64 = 3,
+    /// `uint8_t`
+    TW_UINT8 = 4,
+    /// `uint16_t`
+    TW_UINT16 = 5,
+    /// `uint32_t`
+    TW_UINT32 = 6,
+    /// `uint64_t`
+    TW_UINT64 = 7,
+    /// `float`
+    TW_FLOAT32 = 8,
+    /// `double`
+    TW_FLOAT64 = 9,
+    /// `float _Complex`
+    TW_COMPLEX64 = 10,
+    /// `double _Complex`
+    TW_COMPLEX128 = 11,
+}
+
+/// Returns the type with this number. C passes any number as an enumeration, so it arrives as one.
+fn dtype(call: &str, number: u32) -> Result<Dtype, Problem> {
+    const TYPES: [(tw_dtype, Dtype); 12] = [
+        (tw_dtype::TW_INT8, Dtype::I8),
+        (tw_dtype::TW_INT16, Dtype::I16),
+        (tw_dtype::TW_INT32, Dtype::I32),
+        (tw_dtype::TW_INT64, Dtype::I64),
+        (tw_dtype::TW_UINT8, Dtype::U8),
+        (tw_dtype::TW_UINT16, Dtype::U16),
+        (tw_dtype::TW_UINT32, Dtype::U32),
+        (tw_dtype::TW_UINT64, Dtype::U64),
+        (tw_dtype::TW_FLOAT32, Dtype::F32),
+        (tw_dtype::TW_FLOAT64, Dtype::F64),
+        (tw_dtype::TW_COMPLEX64, Dtype::C64),
+        (tw_dtype::TW_COMPLEX128, Dtype::C128),
+    ];
+    let known = TYPES.iter().find(|(known, _)| *known as u32 == number);
+    let unknown = || Problem::invalid(call, &format!("there is no element type {number}; try `TW_FLOAT64`"));
+    known.map(|(_, dtype)| *dtype).ok_or_else(unknown)
+}
+
+/// A data object.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct tw_data {
+    /// The handle's number; 0 is no data object.
+    pub id: u64,
+}
+
+/// A registered data object.
+pub(crate) struct Registered {
+    pub(crate) data: AnyData,
+    rt: Arc<Runtime>,
+    /// Set once the runtime has given borrowed memory back.
+    returned: Option<Arc<Returned>>,
+}
+
+#[derive(Default)]
+struct Returned(Mutex<bool>, Condvar);
+
+impl Returned {
+    fn set(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.1.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut is_returned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_returned {
+            is_returned = self.1.wait(is_returned).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+pub(crate) static DATA: Table<Registered> = table();
+
+/// Returns the shape at `shape`.
+///
+/// # Safety
+/// `shape` is null or points to `ndim` numbers.
+unsafe fn shape_at(call: &str, ndim: usize, shape: *const usize) -> Result<Vec<usize>, Problem> {
+    if !(1..=TW_MAX_DIMS).contains(&ndim) {
+        return Err(Problem::invalid(call, &format!("there are {ndim} dimensions; try 1 to {TW_MAX_DIMS}")));
+    }
+    if shape.is_null() {
+        return Err(Problem::invalid(call, "its shape is null; try an array of extents"));
+    }
+    // SAFETY: there are `ndim` extents, by this function's contract.
+    Ok(unsafe { std::slice::from_raw_parts(shape, ndim) }.to_vec())
+}
+
+/// Makes a data object of zeros with `ndim` dimensions. `type` is a `tw_dtype`.
+///
+/// # Safety
+/// `shape` points to `ndim` numbers, and `data` to a variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_data_zeros(
+    rt: tw_runtime,
+    r#type: u32,
+    ndim: usize,
+    shape: *const usize,
+    data: *mut tw_data,
+) -> tw_status {
+    const CALL: &str = "tw_data_zeros";
+    // SAFETY: the contract of this function is that of the parts.
+    call(|| unsafe {
+        let dtype = dtype(CALL, r#type)?;
+        zeros(CALL, rt, dtype, &shape_at(CALL, ndim, shape)?, data)
+    })
+}
+
+/// Makes a data object of zeroed elements of `size` bytes, such as structures, which are aligned to the largest power
+/// of two that divides `size`, up to 16.
+///
+/// # Safety
+/// `shape` points to `ndim` numbers, and `data` to a variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_data_zeros_of_size(
+    rt: tw_runtime,
+    size: usize,
+    ndim: usize,
+    shape: *const usize,
+    data: *mut tw_data,
+) -> tw_status {
+    const CALL: &str = "tw_data_zeros_of_size";
+    // SAFETY: the contract of this function is that of the parts.
+    call(|| unsafe { zeros(CALL, rt, Dtype::Bytes(size), &shape_at(CALL, ndim, shape)?, data) })
+}
+
+/// # Safety
+/// `data` points to a variable.
+unsafe fn zeros(call: &str, rt: tw_runtime, dtype: Dtype, shape: &[usize], data: *mut tw_data) -> Result<(), Problem> {
+    let rt = runtime(call, rt)?;
+    let made = AnyData::zeros(&rt, dtype, shape)?;
+    let id = insert(call, &DATA, Registered { data: made, rt, returned: None })?;
+    // SAFETY: `data` points to a variable, by this function's contract.
+    unsafe { put(call, data, tw_data { id }) }
+}
+
+/// The structure behind a tensor of borrowed memory.
+struct Lent {
+    managed: DlManagedTensor,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    returned: Arc<Returned>,
+}
+
+unsafe extern "C" fn give_back(managed: *mut DlManagedTensor) {
+    // SAFETY: `tw_data_borrow` leaked a box of this type into the context, and a deleter is called once.
+    let lent = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Lent>()) };
+    lent.returned.set();
+}
+
+/// Makes a data object of the caller's memory, in place. `strides` are in elements, one per dimension; null stands for
+/// an array without gaps. Until [`tw_data_release`] has returned, only tasks may touch the elements.
+///
+/// # Safety
+/// `elements` points to elements of this type at these strides, which stay valid until `tw_data_release` has returned.
+/// `shape` points to `ndim` numbers, `strides` is null or points to `ndim` numbers, and `data` points to a variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_data_borrow(
+    rt: tw_runtime,
+    elements: *mut c_void,
+    r#type: u32,
+    ndim: usize,
+    shape: *const usize,
+    strides: *const usize,
+    data: *mut tw_data,
+) -> tw_status {
+    const CALL: &str = "tw_data_borrow";
+    call(|| {
+        let (rt, dtype) = (runtime(CALL, rt)?, dtype(CALL, r#type)?);
+        let dtype = dtype.data_type().expect("numbers have a type of DLPack");
+        // SAFETY: there are `ndim` extents, and strides if any, by this function's contract.
+        let shape = unsafe { shape_at(CALL, ndim, shape) }?;
+        // SAFETY: as above.
+        let strides = if strides.is_null() { None } else { Some(unsafe { shape_at(CALL, ndim, strides) }?) };
+        let list = |list: Vec<usize>| list.into_iter().map(|n| n as i64).collect::<Vec<_>>();
+        let returned = Arc::new(Returned::default());
+        let mut lent = Box::new(Lent {
+            managed: DlManagedTensor {
+                dl_tensor: DlTensor {
+                    data: elements,
+                    device: DlDevice { device_type: 1, device_id: 0 },
+                    ndim: ndim as i32,
+                    dtype,
+                    shape: ptr::null_mut(),
+                    strides: ptr::null_mut(),
+                    byte_offset: 0,
+                },
+                manager_ctx: ptr::null_mut(),
+                deleter: Some(give_back),
+            },
+            shape: list(shape),
+            strides: list(strides.clone().unwrap_or_default()),
+            returned: returned.clone(),
+        });
+        lent.managed.dl_tensor.shape = lent.shape.as_mut_ptr();
+        if strides.is_some() {
+            lent.managed.dl_tensor.strides = lent.strides.as_mut_ptr();
+        }
+        let lent = Box::into_raw(lent);
+        // SAFETY: the box was just leaked, so it stays in place until `give_back`. The caller's memory is as described,
+        // and only tasks touch it until the data object is released.
+        let tensor = unsafe {
+            (*lent).managed.manager_ctx = lent.cast();
+            Tensor::from_raw(&raw mut (*lent).managed)
+        };
+        let made = AnyData::from_dlpack(&rt, tensor)?;
+        let id = insert(CALL, &DATA, Registered { data: made, rt, returned: Some(returned) })?;
+        // SAFETY: `data` points to a variable, by this function's contract.
+        unsafe { put(CALL, data, tw_data { id }) }
+    })
+}
+
+/// Names a data object in error messages. The first call wins.
+///
+/// # Safety
+/// `name` ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_data_set_name(data: tw_data, name: *const c_char) -> tw_status {
+    const CALL: &str = "tw_data_set_name";
+    call(|| {
+        // SAFETY: the text ends with a zero byte, by this function's contract.
+        let name = unsafe { text(CALL, "name", name) }?;
+        let data = get(CALL, "data object", &DATA, data.id)?.data.clone();
+        drop(data.named(name.unwrap_or_default()));
+        Ok(())
+    })
+}
+
+/// Releases a data object. Memory that was borrowed contains the current value and belongs to the caller again once the
+/// call returns, which waits for the tasks that use it; other memory is freed after these tasks.
+///
+/// Returns `TW_FAILED` if a task that should have written the value has failed. The object is released even then.
+#[unsafe(no_mangle)]
+pub extern "C" fn tw_data_release(data: tw_data) -> tw_status {
+    const CALL: &str = "tw_data_release";
+    call(|| {
+        let Registered { data, rt, returned } = take(CALL, "data object", &DATA, data.id)?;
+        let Some(returned) = returned else { return Ok(()) };
+        // A task that comes after all others of the data object brings its value home.
+        let last = rt.task("release", vec![data.all().inout()]).host(|_, _| ()).submit_handle();
+        let done = last.map_err(Problem::from).and_then(|task| task.wait().map_err(Problem::from));
+        drop(data);
+        returned.wait();
+        done
+    })
+}
+
+/// Returns the ranges of a box in a data object with these dimensions.
+pub(crate) fn ranges(
+    call: &str,
+    ndim: usize,
+    lo: &[usize; TW_MAX_DIMS],
+    hi: &[usize; TW_MAX_DIMS],
+    dimensions: usize,
+) -> Result<Vec<Range<usize>>, Problem> {
+    if ndim > dimensions {
+        let problem = format!("a region has {ndim} dimensions, and its data object {dimensions}; try as many or fewer");
+        return Err(Problem::invalid(call, &problem));
+    }
+    Ok((0..ndim).map(|d| lo[d]..hi[d]).collect())
+}
+
+/// # Safety
+/// `lo` and `hi` are null or point to as many numbers as the data object has dimensions.
+unsafe fn region(call: &str, data: &AnyData, lo: *const usize, hi: *const usize) -> Result<AnyRegion, Problem> {
+    if lo.is_null() != hi.is_null() {
+        return Err(Problem::invalid(call, "one of `lo` and `hi` is null; try both or none"));
+    }
+    let (mut ranges, dimensions) = (Vec::new(), data.shape().len());
+    if !lo.is_null() {
+        // SAFETY: there are so many numbers, by this function's contract.
+        ranges = (0..dimensions).map(|d| unsafe { *lo.add(d)..*hi.add(d) }).collect();
+    }
+    let region = data.block(&ranges);
+    let fits = region.shape().iter().zip(data.shape()).all(|(part, whole)| *part <= whole);
+    if ranges.iter().any(|range| range.start > range.end) || !fits {
+        return Err(Problem::invalid(call, &format!("its region {ranges:?} is not in {data:?}; try one that is")));
+    }
+    Ok(region)
+}
+
+/// Waits for the value of a region, and copies its elements in row-major order to `elements`. The region is the box
+/// from `lo` to `hi` - 1 in each dimension, or everything if both are null.
+///
+/// # Safety
+/// `elements` points to `bytes` bytes. `lo` and `hi` are null or point to as many numbers as the data object has
+/// dimensions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_data_read(
+    data: tw_data,
+    lo: *const usize,
+    hi: *const usize,
+    elements: *mut c_void,
+    bytes: usize,
+) -> tw_status {
+    const CALL: &str = "tw_data_read";
+    call(|| {
+        let (data, rt) = {
+            let found = get(CALL, "data object", &DATA, data.id)?;
+            (found.data.clone(), found.rt.clone())
+        };
+        // SAFETY: the corners have as many numbers as dimensions, by this function's contract.
+        let region = unsafe { region(CALL, &data, lo, hi) }?;
+        if region.bytes() != bytes || elements.is_null() {
+            let problem = format!("it has room for {bytes} bytes, and the region has {}; try as many", region.bytes());
+            return Err(Problem::invalid(CALL, &problem));
+        }
+        let found = region.read(&rt)?;
+        // SAFETY: there is room for as many bytes, as was checked.
+        unsafe { ptr::copy_nonoverlapping(found.as_ptr(), elements.cast(), bytes) };
+        Ok(())
+    })
+}
+
+/// Submits a task that overwrites a region with these elements, in row-major order. They are copied during the call.
+///
+/// # Safety
+/// As for `tw_data_read`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_data_write(
+    data: tw_data,
+    lo: *const usize,
+    hi: *const usize,
+    elements: *const c_void,
+    bytes: usize,
+) -> tw_status {
+    const CALL: &str = "tw_data_write";
+    call(|| {
+        let (data, rt) = {
+            let found = get(CALL, "data object", &DATA, data.id)?;
+            (found.data.clone(), found.rt.clone())
+        };
+        // SAFETY: the corners have as many numbers as dimensions, by this function's contract.
+        let region = unsafe { region(CALL, &data, lo, hi) }?;
+        if elements.is_null() {
+            return Err(Problem::invalid(CALL, "its elements are null; try an array"));
+        }
+        // SAFETY: there are so many bytes, by this function's contract.
+        let elements = unsafe { std::slice::from_raw_parts(elements.cast::<u8>(), bytes) }.to_vec();
+        region.write(&rt, elements).map_err(Problem::from)
+    })
+}

@@ -1,0 +1,108 @@
+//! Runtimes.
+
+use crate::handles::{Table, get, insert, table, take};
+use crate::status::{Problem, call, put, text, tw_status};
+use std::ffi::c_char;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg::Runtime;
+
+static RUNTIMES: Table<Arc<Runtime>> = table();
+
+/// A runtime.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct tw_runtime {
+    /// The handle's number; 0 is no runtime.
+    pub id: u64,
+}
+
+/// Options of a runtime. A field that is zero has its default.
+#[repr(C)]
+#[derive(Debug)]
+pub struct tw_options {
+    /// `sizeof(tw_options)`.
+    pub size: usize,
+    /// The compute units, such as `"4:CPU:1,1:EMU:1"`; by default a CPU unit per core.
+    pub units: *const c_char,
+    /// The scheduler's name, such as `"eft"`.
+    pub scheduler: *const c_char,
+    /// The number of pending tasks from which a submission waits.
+    pub max_pending_tasks: usize,
+    /// The file to which a trace of the run is written.
+    pub trace: *const c_char,
+}
+
+pub(crate) fn runtime(call: &str, rt: tw_runtime) -> Result<Arc<Runtime>, Problem> {
+    get(call, "runtime", &RUNTIMES, rt.id).map(|found| (*found).clone())
+}
+
+/// Builds a runtime. `options` may be null; it and its texts are read during the call.
+///
+/// # Safety
+/// `options` is null or points to options of their `size`, whose texts are null or end with a zero byte; `rt` points to
+/// a variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_runtime_new(options: *const tw_options, rt: *mut tw_runtime) -> tw_status {
+    const CALL: &str = "tw_runtime_new";
+    call(|| {
+        let mut builder = Runtime::builder();
+        if !options.is_null() {
+            // SAFETY: `options` begins with its size, by this function's contract.
+            let size = unsafe { (*options).size };
+            if size != size_of::<tw_options>() {
+                let problem = format!("its options have a size of {size}; try `sizeof(tw_options)` of this version");
+                return Err(Problem::invalid(CALL, &problem));
+            }
+            // SAFETY: the options have the size that was just checked.
+            let options = unsafe { &*options };
+            // SAFETY: the texts are null or end with a zero byte, by this function's contract; here and below.
+            if let Some(units) = unsafe { text(CALL, "units", options.units) }? {
+                builder = builder.compute_units(units);
+            }
+            // SAFETY: as above.
+            if let Some(scheduler) = unsafe { text(CALL, "scheduler", options.scheduler) }? {
+                builder = builder.scheduler(scheduler);
+            }
+            if options.max_pending_tasks > 0 {
+                builder = builder.max_pending_tasks(options.max_pending_tasks);
+            }
+            // SAFETY: as above.
+            if let Some(trace) = unsafe { text(CALL, "trace", options.trace) }? {
+                builder = builder.trace(trace);
+            }
+        }
+        let id = insert(CALL, &RUNTIMES, Arc::new(builder.build()?))?;
+        // SAFETY: `rt` points to a variable, by this function's contract.
+        unsafe { put(CALL, rt, tw_runtime { id }) }
+    })
+}
+
+/// Waits for all tasks and ends the runtime. Data objects that were borrowed keep their memory until they are released.
+#[unsafe(no_mangle)]
+pub extern "C" fn tw_runtime_free(rt: tw_runtime) -> tw_status {
+    call(|| {
+        let runtime = take("tw_runtime_free", "runtime", &RUNTIMES, rt.id)?;
+        runtime.wait().map_err(Problem::from)
+    })
+}
+
+/// Waits for all tasks. Returns `TW_FAILED` if tasks have failed since the last call that waited.
+#[unsafe(no_mangle)]
+pub extern "C" fn tw_wait(rt: tw_runtime) -> tw_status {
+    call(|| runtime("tw_wait", rt)?.wait().map_err(Problem::from))
+}
+
+/// Waits for all tasks, at most for this time. Returns `TW_TIMEOUT` if some are not done.
+#[unsafe(no_mangle)]
+pub extern "C" fn tw_wait_timeout(rt: tw_runtime, seconds: f64) -> tw_status {
+    const CALL: &str = "tw_wait_timeout";
+    call(|| {
+        let time = Duration::try_from_secs_f64(seconds)
+            .map_err(|_| Problem::invalid(CALL, &format!("it cannot wait {seconds} s; try 0 or more")))?;
+        match runtime(CALL, rt)?.wait_timeout(time)? {
+            true => Ok(()),
+            false => Err(Problem::Timeout(format!("the tasks are not done after {seconds} s"))),
+        }
+    })
+}

@@ -1,0 +1,230 @@
+//! Submission of tasks.
+
+use crate::body::{Argument, Bound, tw_body, tw_context};
+use crate::data::{DATA, TW_MAX_DIMS, ranges, tw_data};
+use crate::group::{GROUPS, SPACES, TASKS, tw_group, tw_space, tw_submitted};
+use crate::handles::{get, insert};
+use crate::runtime::{runtime, tw_runtime};
+use crate::status::{Problem, call, put, text, tw_status};
+use std::ffi::{c_char, c_void};
+use thalweg::Context;
+use thalweg::dynamic::{AnyAccess, AnyRegion, AnyView, Op};
+
+/// The mode of an access.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum tw_mode {
+    /// The task reads the region.
+    TW_IN = 0,
+    /// The task overwrites all of the region.
+    TW_OUT = 1,
+    /// The task reads and writes the region.
+    TW_INOUT = 2,
+    /// Like `TW_INOUT`, in any order with other commutative tasks, one at a time.
+    TW_COMMUTATIVE = 3,
+    /// The task is ordered as if it read the region, but gets no view.
+    TW_AFTER = 4,
+    /// The task's children may read the region.
+    TW_WEAK_IN = 5,
+    /// The task's children may read and write the region.
+    TW_WEAK_INOUT = 6,
+    /// The task adds to the region: its view is a private replica of zeros.
+    TW_SUM = 7,
+    /// The region gets the minimum.
+    TW_MIN = 8,
+    /// The region gets the maximum.
+    TW_MAX = 9,
+}
+
+/// An access of a task.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct tw_access {
+    /// The data object.
+    pub data: tw_data,
+    /// A `tw_mode`. C passes any number as an enumeration, so it arrives as one.
+    pub mode: u32,
+    /// The number of leading dimensions that `lo` and `hi` limit; 0 for all of the data object.
+    pub ndim: u32,
+    /// The first index, per dimension.
+    pub lo: [usize; TW_MAX_DIMS],
+    /// The index after the last one, per dimension.
+    pub hi: [usize; TW_MAX_DIMS],
+}
+
+/// A task. A field that is zero has its default.
+#[repr(C)]
+#[derive(Debug)]
+pub struct tw_task {
+    /// `sizeof(tw_task)`.
+    pub size: usize,
+    /// The name, in error messages and traces.
+    pub name: *const c_char,
+    /// The accesses, which must not overlap if one of them writes.
+    pub accesses: *const tw_access,
+    /// The number of accesses.
+    pub count: usize,
+    /// The body for CPU units and emulated devices.
+    pub body: tw_body,
+    /// The argument of the body.
+    pub argument: *const c_void,
+    /// The number of bytes of the argument that are copied; 0 if the body gets the address as it is.
+    pub argument_bytes: usize,
+    /// A function that is called once with the argument's address, when the body is gone, whether it ran or not.
+    pub destructor: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// Whether the body runs on CPU units only, as it must if it waits for children.
+    pub host_only: bool,
+    /// Ready tasks with larger priorities go first.
+    pub priority: i32,
+    /// The amount of work, in any unit that is the same for all tasks; 0 if it is unknown.
+    pub cost: f64,
+    /// The group that the task joins.
+    pub group: tw_group,
+    /// The iteration space that the task belongs to.
+    pub space: tw_space,
+    /// The task's index in the iteration space.
+    pub index: usize,
+}
+
+fn access(call: &str, access: &tw_access) -> Result<AnyAccess, Problem> {
+    let tw_access { data, mode, ndim, lo, hi } = access;
+    let data = get(call, "data object", &DATA, data.id)?.data.clone();
+    let region = data.block(&ranges(call, *ndim as usize, lo, hi, data.shape().len())?);
+    const MODES: [(tw_mode, fn(AnyRegion) -> AnyAccess); 10] = [
+        (tw_mode::TW_IN, AnyRegion::input),
+        (tw_mode::TW_OUT, AnyRegion::output),
+        (tw_mode::TW_INOUT, AnyRegion::inout),
+        (tw_mode::TW_COMMUTATIVE, AnyRegion::commutative),
+        (tw_mode::TW_AFTER, AnyRegion::after),
+        (tw_mode::TW_WEAK_IN, AnyRegion::weak_input),
+        (tw_mode::TW_WEAK_INOUT, AnyRegion::weak_inout),
+        (tw_mode::TW_SUM, |region| region.reduction(Op::Sum)),
+        (tw_mode::TW_MIN, |region| region.reduction(Op::Min)),
+        (tw_mode::TW_MAX, |region| region.reduction(Op::Max)),
+    ];
+    match MODES.iter().find(|(known, _)| *known as u32 == *mode) {
+        Some((_, access)) => Ok(access(region)),
+        None => Err(Problem::invalid(call, &format!("there is no mode {mode}; try `TW_INOUT`"))),
+    }
+}
+
+/// Where a task is submitted.
+enum Parent<'p> {
+    Runtime(tw_runtime),
+    Body(&'p tw_context),
+}
+
+/// # Safety
+/// As for `tw_submit`.
+unsafe fn submit(
+    call: &str,
+    parent: &Parent<'_>,
+    task: *const tw_task,
+    submitted: *mut tw_submitted,
+) -> Result<(), Problem> {
+    if task.is_null() {
+        return Err(Problem::invalid(call, "its task is null; try the address of a `tw_task`"));
+    }
+    // SAFETY: a task begins with its size, by this function's contract.
+    let size = unsafe { (*task).size };
+    if size != size_of::<tw_task>() {
+        let problem = format!("its task has a size of {size}; try `TW_TASK`, or `sizeof(tw_task)` of this version");
+        return Err(Problem::invalid(call, &problem));
+    }
+    // SAFETY: the task has the size that was just checked.
+    let task = unsafe { &*task };
+    // SAFETY: the argument is as described, by this function's contract. From here on, it is dropped with the body,
+    // even if the task is refused.
+    let argument = unsafe { Argument::new(task.argument, task.argument_bytes, task.destructor) };
+    let Some(body) = task.body else {
+        return Err(Problem::invalid(call, "its task has no body; try setting `body`"));
+    };
+    // SAFETY: the text is null or ends with a zero byte, by this function's contract.
+    let name = unsafe { text(call, "name", task.name) }?.unwrap_or_else(|| "task".to_owned());
+    if task.count > 0 && task.accesses.is_null() {
+        return Err(Problem::invalid(call, "its accesses are null; try an array, or a count of 0"));
+    }
+    let given = if task.count == 0 {
+        &[]
+    } else {
+        // SAFETY: there are so many accesses, by this function's contract.
+        unsafe { std::slice::from_raw_parts(task.accesses, task.count) }
+    };
+    let accesses = given.iter().map(|one| access(call, one)).collect::<Result<Vec<_>, _>>()?;
+    let bound = Bound { body, argument };
+    let rt;
+    let builder = match parent {
+        Parent::Runtime(handle) => {
+            rt = runtime(call, *handle)?;
+            rt.task(name, accesses)
+        }
+        Parent::Body(context) => context.get().task(name, accesses),
+    };
+    let body = move |context: &Context, views: Vec<AnyView<'_>>| bound.run(context, views);
+    let builder = if task.host_only { builder.host(body) } else { builder.cpu(body) };
+    let mut builder = builder.priority(task.priority);
+    if task.cost != 0.0 {
+        builder = builder.cost(task.cost);
+    }
+    if task.group.id != 0 {
+        builder = builder.group(&*get(call, "group", &GROUPS, task.group.id)?);
+    }
+    if task.space.id != 0 {
+        builder = builder.at(&*get(call, "space", &SPACES, task.space.id)?, task.index);
+    }
+    if submitted.is_null() {
+        builder.submit()?;
+        return Ok(());
+    }
+    let id = insert(call, &TASKS, builder.submit_handle()?)?;
+    // SAFETY: `submitted` points to a variable, by this function's contract.
+    unsafe { put(call, submitted, tw_submitted { id }) }
+}
+
+/// Submits a task: it runs as soon as the tasks that it depends on are done. `task`, its name, its accesses and an
+/// argument that is copied are read during the call. `submitted` may be null.
+///
+/// The argument's destructor is called even if the task is refused.
+///
+/// # Safety
+/// `task` points to a task of its `size`, whose name is null or ends with a zero byte, and which has `count` accesses.
+/// The argument has `argument_bytes` bytes; body and destructor may use it on any thread. The body uses its views only
+/// while it runs, and writes only those that are writable. `submitted` is null or points to a variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_submit(rt: tw_runtime, task: *const tw_task, submitted: *mut tw_submitted) -> tw_status {
+    // SAFETY: the contracts are the same.
+    call(|| unsafe { submit("tw_submit", &Parent::Runtime(rt), task, submitted) })
+}
+
+/// Submits a child of the running task, which may access the regions of its parent. See [`tw_submit`].
+///
+/// # Safety
+/// As for [`tw_submit`]; `context` is that of the running body.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_submit_child(
+    context: *const tw_context,
+    task: *const tw_task,
+    submitted: *mut tw_submitted,
+) -> tw_status {
+    const CALL: &str = "tw_submit_child";
+    // SAFETY: by this function's contract, a context that is not null is valid.
+    call(|| match unsafe { context.as_ref() } {
+        // SAFETY: the contracts are the same.
+        Some(context) => unsafe { submit(CALL, &Parent::Body(context), task, submitted) },
+        None => Err(Problem::invalid(CALL, "its context is null; try that of the body")),
+    })
+}
+
+/// Waits for the children that the running body has submitted.
+///
+/// # Safety
+/// `context` is that of the running body.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_wait_children(context: *const tw_context) -> tw_status {
+    const CALL: &str = "tw_wait_children";
+    // SAFETY: by this function's contract, a context that is not null is valid.
+    call(|| match unsafe { context.as_ref() } {
+        Some(context) => context.get().wait().map_err(Problem::from),
+        None => Err(Problem::invalid(CALL, "its context is null; try that of the body")),
+    })
+}

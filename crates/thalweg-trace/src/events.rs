@@ -1,0 +1,249 @@
+//! The records of all threads, and the tables that they make up.
+//!
+//! Records of different threads are joined by task number, because no order between threads is assumed.
+
+use crate::frame::Recording;
+use crate::record::{self, Between, End, Happened, NO_TASK, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of};
+use crate::rounds::{Repeated, Rounds};
+use crate::tables::{Access, AccessMode, Copy, Decision, Dependence, Memory, Note, State, Task, Trace};
+use std::collections::HashMap;
+
+/// How and where a body ran.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ran {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    unit: u32,
+    device: u16,
+    outcome: End,
+}
+
+/// The records about a task so far.
+#[derive(Default, Clone)]
+pub(crate) struct Known {
+    /// The time of submission, the site, and the thread.
+    pub(crate) submitted: Option<(u64, u32, usize)>,
+    parent: Option<u64>,
+    pub(crate) stages: [Option<u64>; 6],
+    pub(crate) ran: Option<Ran>,
+}
+
+/// A dependence, with the numbers of its tasks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edge {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) data: Option<u64>,
+    pub(crate) carries_value: bool,
+}
+
+/// The records of all threads, with tasks keyed by task number.
+#[derive(Default)]
+pub(crate) struct Events {
+    ticks_per_ns: f64,
+    pub(crate) tasks: HashMap<u64, Known>,
+    rounds: Rounds,
+    pub(crate) dependences: Vec<Edge>,
+    pub(crate) accesses: Vec<(u64, u32, AccessMode)>,
+    pub(crate) notes: Vec<(u64, u64, Happened)>,
+    /// The copies, with the tasks for which they were made.
+    copies: Vec<(Copy, u64)>,
+    states: Vec<State>,
+    memory: Vec<Memory>,
+    decisions: Vec<Decision>,
+    end: u64,
+}
+
+/// Returns the data object that a small field names.
+pub(crate) fn data_of(small: u32) -> Option<u64> {
+    (small != UNKNOWN).then_some(u64::from(small))
+}
+
+/// Returns the mode with this number.
+pub(crate) fn mode_of(number: u32) -> AccessMode {
+    use AccessMode::{Commutative, Concurrent, Order, Read, Reduction, Update, Write};
+    [Read, Write, Update, Commutative, Reduction, Order, Concurrent][(number as usize).min(6)]
+}
+
+fn ns(ticks_per_ns: f64, ticks: u64) -> u64 {
+    if ticks_per_ns > 0.0 { (ticks as f64 / ticks_per_ns).round() as u64 } else { ticks }
+}
+
+fn unit_with(number: u32) -> Option<usize> {
+    (number != record::NO_UNIT).then_some(number as usize)
+}
+
+impl Events {
+    pub(crate) fn new(ticks_per_ns: f64, recordings: Vec<Recording>) -> Self {
+        Self { ticks_per_ns, rounds: Rounds::new(recordings), ..Self::default() }
+    }
+
+    /// Notes that the run ended at this time, in ticks.
+    pub(crate) fn end_at(&mut self, ticks: u64) {
+        self.end = self.end.max(ns(self.ticks_per_ns, ticks));
+    }
+
+    /// Reads consecutive records of one thread.
+    ///
+    /// # Errors
+    /// Returns a description of the problem if a word begins no record, or a record is cut off.
+    pub(crate) fn read(&mut self, trace: &Trace, thread: usize, words: &[u64]) -> Result<(), String> {
+        let (mut at, mut base, mut submitted, mut subject) = (0, 0u64, NO_TASK, NO_TASK);
+        let ns = |ticks: u64| ns(self.ticks_per_ns, ticks);
+        while at < words.len() {
+            let first = words[at];
+            let (kind, small) = (kind_of(first), small_of(first));
+            let Some(size) = record::words(kind) else { return Err(format!("word {at} begins no record")) };
+            let Some(record) = words.get(at..at + size) else { return Err(format!("word {at}: a record is cut off")) };
+            at += size;
+            let ticks = base.wrapping_add(u64::from(time_of(first)));
+            let time = ns(ticks);
+            let span = |duration: u64| ns(ticks.saturating_sub(duration));
+            if record::is_timed(kind) {
+                self.end = self.end.max(time);
+            }
+            match kind {
+                record::BASE => base = record[1],
+                record::SUBMITTED | record::NEXT => {
+                    submitted = record.get(1).copied().unwrap_or(submitted.wrapping_add(1));
+                    subject = submitted;
+                    self.tasks.entry(submitted).or_default().submitted = Some((time, small, thread));
+                }
+                record::ACCESS => self.accesses.push((subject, small, mode_of(time_of(first)))),
+                record::PARENT => self.tasks.entry(subject).or_default().parent = Some(first >> 8),
+                record::SUBJECT => subject = first >> 8,
+                record::VALUE | record::ORDER => {
+                    let from = subject.wrapping_sub(u64::from(time_of(first)));
+                    let (data, carries_value) = (data_of(small), kind == record::VALUE);
+                    self.dependences.push(Edge { from, to: subject, data, carries_value });
+                }
+                record::FAR => {
+                    let carries_value = small & 1 == 1;
+                    self.dependences.push(Edge { from: record[1], to: subject, data: None, carries_value });
+                }
+                record::RAN | record::DONE => {
+                    let (task, duration, device) = match record {
+                        [_, task, word] => (*task, word & ((1 << 48) - 1), (word >> 48) as u16),
+                        _ => {
+                            let (task, duration) = record::of_done(record[1]);
+                            (task, duration, 0)
+                        }
+                    };
+                    let (unit, outcome) = unit_of(small);
+                    let outcome = [End::Done, End::Failed, End::Detached][usize::from(outcome).min(2)];
+                    let ran = Ran { start: span(duration), end: time, unit, device, outcome };
+                    match self.rounds.have(task) {
+                        true => self.rounds.note(task, ran.start, Repeated::Ran(ran)),
+                        false => self.tasks.entry(task).or_default().ran = Some(ran),
+                    }
+                }
+                record::STAGE => {
+                    let stage = usize::from(unit_of(small).1).min(Stage::Ended as usize);
+                    match self.rounds.have(record[1]) {
+                        true => self.rounds.note(record[1], time, Repeated::Stage(stage)),
+                        false => self.tasks.entry(record[1]).or_default().stages[stage] = Some(time),
+                    }
+                }
+                record::REPLAYED => self.rounds.submitted(record[1], record[2], (time, thread)),
+                record::BEGUN => self.rounds.begun(record[1], record[2], time),
+                record::COPY => self.copies.push((
+                    Copy {
+                        start: span(record[1]),
+                        end: time,
+                        waited: ns(record[2] & u64::from(u32::MAX)),
+                        from: (record[2] >> 32) as u16 as usize,
+                        to: (record[2] >> 48) as usize,
+                        bytes: record[3],
+                        data: record[4],
+                        task: None,
+                        evicts: small == record::Why::Evicted as u32,
+                    },
+                    record[5],
+                )),
+                record::STATE => {
+                    let (unit, kind) = unit_of(small);
+                    let kinds = [Between::Search, Between::Sleep, Between::Throttle, Between::Wait];
+                    let (kind, unit) = (kinds[usize::from(kind).min(3)], unit_with(unit));
+                    self.states.push(State { start: span(record[1]), end: time, kind, unit, thread });
+                }
+                record::MEMORY => self.memory.push(Memory { at: time, space: small as usize, bytes: record[1] }),
+                record::NOTE => {
+                    let kinds = [Happened::Poisoned, Happened::Refused, Happened::Returned, Happened::Cancelled];
+                    let kind = kinds[(small as usize).min(3)];
+                    match self.rounds.have(record[1]) {
+                        true => self.rounds.note(record[1], time, Repeated::Note(kind)),
+                        false => self.notes.push((time, record[1], kind)),
+                    }
+                }
+                record::DECISION => {
+                    let site = trace.sites.get(small as usize).map(|site| site.name.clone());
+                    let (space, instance) = (site.unwrap_or_default(), record[1]);
+                    let (state, pivot) = (record[2] as u8, (record[2] >> 8) as u32);
+                    self.decisions.push(Decision { at: time, space, instance, state, pivot });
+                }
+                _ => unreachable!("a kind that has a size is read"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the finished trace, combining the tables with the facts that the file states outside of the records.
+    pub(crate) fn into_trace(mut self, mut trace: Trace) -> Trace {
+        let mut rounds = std::mem::take(&mut self.rounds);
+        rounds.unfold(&mut self);
+        for known in self.tasks.values_mut() {
+            if let (Some(parent), Some((submitted, ..))) = (known.parent, known.submitted) {
+                known.parent = Some(rounds.task_at(parent, submitted));
+            }
+        }
+        let mut known: Vec<(u64, Known)> = self.tasks.drain().filter(|(_, known)| known.submitted.is_some()).collect();
+        known.sort_unstable_by_key(|(number, _)| *number);
+        let places: HashMap<u64, usize> = known.iter().enumerate().map(|(at, (number, _))| (*number, at)).collect();
+        let task = |(number, known): (u64, Known)| {
+            let (submitted, site, submitter) = known.submitted.expect("others were left out");
+            let [ready, placed, reserved, launched, _, ended] = known.stages;
+            let ran = known.ran;
+            Task {
+                number,
+                site: (site as usize).min(trace.sites.len() - 1),
+                parent: known.parent.and_then(|parent| places.get(&parent).copied()),
+                submitted,
+                submitter: Some(submitter),
+                ready,
+                placed,
+                reserved,
+                launched,
+                start: ran.map(|ran| ran.start),
+                end: ran.map(|ran| ran.end),
+                finished: ended.or(ran.map(|ran| ran.end)),
+                unit: ran.and_then(|ran| unit_with(ran.unit)),
+                device: ran.and_then(|ran| ran.device.checked_sub(1)).map(usize::from),
+                outcome: ran.map(|ran| ran.outcome),
+            }
+        };
+        trace.tasks = known.into_iter().map(task).collect();
+        let of_numbers = |Edge { from, to, data, carries_value }: Edge| {
+            Some(Dependence { from: *places.get(&from)?, to: *places.get(&to)?, data, carries_value })
+        };
+        trace.dependences = self.dependences.drain(..).filter_map(of_numbers).collect();
+        trace.dependences.sort_by_key(|dependence| dependence.to);
+        let access = |(task, region, mode): (u64, u32, AccessMode)| {
+            let region = Some(region as usize).filter(|region| *region < trace.regions.len());
+            Some(Access { task: *places.get(&task)?, region, mode })
+        };
+        trace.accesses = self.accesses.drain(..).filter_map(access).collect();
+        trace.accesses.sort_by_key(|access| access.task);
+        let note = |(at, task, kind): (u64, u64, Happened)| Some(Note { at, task: *places.get(&task)?, kind });
+        trace.notes = self.notes.drain(..).filter_map(note).collect();
+        let copy = |(copy, task): (Copy, u64)| Copy { task: places.get(&task).copied(), ..copy };
+        trace.copies = self.copies.drain(..).map(copy).collect();
+        (trace.states, trace.memory, trace.decisions) = (self.states, self.memory, self.decisions);
+        trace.copies.sort_by_key(|copy| copy.end);
+        trace.states.sort_by_key(|state| state.end);
+        trace.memory.sort_by_key(|memory| memory.at);
+        trace.notes.sort_by_key(|note| note.at);
+        trace.decisions.sort_by_key(|decision| decision.at);
+        trace.end = self.end;
+        trace
+    }
+}

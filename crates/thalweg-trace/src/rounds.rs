@@ -1,0 +1,128 @@
+//! Replays of recordings: a file has each recording once, and for each replay only its begin and the runs of its tasks.
+//!
+//! Records of runs name the tasks of the recording. The replays of a recording never overlap, so the time of an event
+//! says to which replay it belongs.
+
+use crate::events::{Edge, Events, Ran, data_of, mode_of};
+use crate::frame::{RecordedDependence, Recording};
+use crate::record::{Happened, NO_TASK, Stage};
+use std::collections::{BTreeMap, HashMap};
+
+/// An event of a task in one of its replays.
+pub(crate) enum Repeated {
+    Ran(Ran),
+    Stage(usize),
+    Note(Happened),
+}
+
+/// A replay of a recording.
+struct Round {
+    /// The number of the replay's first task.
+    base: u64,
+    begun: u64,
+}
+
+/// The recordings and their replays; see the module documentation.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    /// The recordings, keyed by the number of the first task.
+    recordings: BTreeMap<u64, Recording>,
+    /// For each recording, its replays that have begun; sorted by [`Self::unfold`].
+    rounds: HashMap<u64, Vec<Round>>,
+    /// For each replay: the recording, and the time and thread of its submission.
+    submitted: BTreeMap<u64, (u64, (u64, usize))>,
+    /// Events of recorded tasks, with the number in the recording and the time.
+    events: Vec<(u64, u64, Repeated)>,
+}
+
+impl Rounds {
+    pub(crate) fn new(recordings: Vec<Recording>) -> Self {
+        let recordings = recordings.into_iter().map(|recording| (recording.first, recording)).collect();
+        Self { recordings, ..Self::default() }
+    }
+
+    fn recording_of(&self, task: u64) -> Option<&Recording> {
+        let (_, recording) = self.recordings.range(..=task).next_back()?;
+        (task - recording.first < recording.sites.len() as u64).then_some(recording)
+    }
+
+    /// Returns whether a task belongs to a recording.
+    pub(crate) fn have(&self, task: u64) -> bool {
+        !self.recordings.is_empty() && self.recording_of(task).is_some()
+    }
+
+    /// Adds an event of a recorded task.
+    pub(crate) fn note(&mut self, task: u64, at: u64, event: Repeated) {
+        self.events.push((task, at, event));
+    }
+
+    /// Adds a replay whose tasks have the numbers from `base` on, with the time and thread of its submission.
+    pub(crate) fn submitted(&mut self, recording: u64, base: u64, by: (u64, usize)) {
+        if self.recordings.contains_key(&recording) {
+            self.submitted.insert(base, (recording, by));
+        }
+    }
+
+    /// Notes that a replay has begun.
+    pub(crate) fn begun(&mut self, recording: u64, base: u64, begun: u64) {
+        if self.recordings.contains_key(&recording) {
+            self.rounds.entry(recording).or_default().push(Round { base, begun });
+        }
+    }
+
+    /// Returns the task of the replay to which a recorded task belongs at some time. Returns `task` itself if it is not
+    /// part of a recording.
+    pub(crate) fn task_at(&self, task: u64, at: u64) -> u64 {
+        let Some(recording) = self.recording_of(task) else { return task };
+        let rounds = self.rounds.get(&recording.first).map_or(&[][..], Vec::as_slice);
+        match rounds.partition_point(|round| round.begun <= at).checked_sub(1) {
+            Some(latest) => rounds[latest].base.wrapping_add(task - recording.first),
+            None => NO_TASK,
+        }
+    }
+
+    /// Adds the tasks of all replays to `events`, with their dependences, accesses and runs.
+    ///
+    /// The tasks of a recording without predecessors wait for the task of the previous replay that ended last.
+    pub(crate) fn unfold(&mut self, events: &mut Events) {
+        self.rounds.values_mut().for_each(|rounds| rounds.sort_by_key(|round| round.begun));
+        for (base, (recording, (submitted, thread))) in &self.submitted {
+            let Recording { first: _, sites, dependences, accesses } = &self.recordings[recording];
+            for (index, site) in (0..).zip(sites) {
+                let number = base.wrapping_add(index);
+                events.tasks.entry(number).or_default().submitted = Some((*submitted, *site, *thread));
+            }
+            events.dependences.extend(dependences.iter().map(|edge| {
+                let RecordedDependence { from, to, data, carries_value } = *edge;
+                let [from, to] = [from, to].map(|index| base.wrapping_add(index.into()));
+                Edge { from, to, data: data_of(data), carries_value }
+            }));
+            let access = |[task, region, mode]: &[u32; 3]| (base.wrapping_add((*task).into()), *region, mode_of(*mode));
+            events.accesses.extend(accesses.iter().map(access));
+        }
+        for (task, at, event) in std::mem::take(&mut self.events) {
+            let task = self.task_at(task, at);
+            match event {
+                Repeated::Ran(ran) => events.tasks.entry(task).or_default().ran = Some(ran),
+                Repeated::Stage(stage) => events.tasks.entry(task).or_default().stages[stage] = Some(at),
+                Repeated::Note(note) => events.notes.push((at, task, note)),
+            }
+        }
+        for (recording, rounds) in &self.rounds {
+            let Recording { sites, dependences, .. } = &self.recordings[recording];
+            let mut is_root = vec![true; sites.len()];
+            dependences.iter().for_each(|edge| is_root[edge.to as usize] = false);
+            let mut last = None;
+            for Round { base, begun } in rounds {
+                for (index, _) in (0..).zip(&is_root).filter(|(_, is_root)| **is_root) {
+                    let number = base.wrapping_add(index);
+                    events.tasks.entry(number).or_default().stages[Stage::Ready as usize] = Some(*begun);
+                    let edge = |from| Edge { from, to: number, data: None, carries_value: false };
+                    events.dependences.extend(last.map(edge));
+                }
+                let end = |number: &u64| events.tasks.get(number).and_then(|known| known.ran).map(|ran| ran.end);
+                last = (0..sites.len() as u64).map(|index| base.wrapping_add(index)).max_by_key(end);
+            }
+        }
+    }
+}
