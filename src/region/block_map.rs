@@ -57,10 +57,21 @@ impl<V: Clone> BlockMap<V> {
     }
 
     /// Visits every box inside `block`, after splitting the boxes that cross its faces.
-    pub(crate) fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
+    #[inline]
+    pub(crate) fn visit(&mut self, block: &Block, visit: impl FnMut(Block, &mut V)) {
+        self.visit_if(block, |_| true, visit);
+    }
+
+    /// Like [`Self::visit`], but neither visits nor splits boxes whose values are not wanted.
+    pub(crate) fn visit_if(
+        &mut self,
+        block: &Block,
+        is_wanted: impl Fn(&V) -> bool,
+        mut visit: impl FnMut(Block, &mut V),
+    ) {
         self.boxes.adapt();
         if let Some(&index) = self.exact.get(block) {
-            if let Some(part) = &mut self.parts[index as usize] {
+            if let Some(part) = self.parts[index as usize].as_mut().filter(|part| is_wanted(&part.value)) {
                 visit(part.block, &mut part.value);
             }
             return;
@@ -70,9 +81,8 @@ impl<V: Clone> BlockMap<V> {
         found.clear();
         self.boxes.find(&block, |index| found.push(index));
         for &index in &found {
-            if let Some(part) = &self.parts[index as usize]
-                && !block.contains(&part.block)
-            {
+            let Some(part) = self.parts[index as usize].as_ref().filter(|part| is_wanted(&part.value)) else { continue };
+            if !block.contains(&part.block) {
                 self.cut(index, &block);
             }
             if let Some(part) = &mut self.parts[index as usize] {

@@ -96,11 +96,6 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Returns the number of boxes, or `None` for a one-dimensional map.
-    pub(crate) fn boxes(&self) -> Option<usize> {
-        if let Self::Grid(map) = self { Some(map.len()) } else { None }
-    }
-
     /// Returns the number of parts.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
