@@ -32,7 +32,7 @@ use super::shares::Shares;
 use super::tiled::Tiled;
 use super::writers::{Writers, still_matters};
 use super::{AccessRecord, Mode, TaskRef};
-use crate::region::{Block, BlockMap, BoxSet, Part, Tiling};
+use crate::region::{Block, BlockMap, BoxTree, Part, Tiling};
 use crate::sync::Flow;
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
@@ -55,7 +55,7 @@ pub(super) struct Indexed {
     read: Vec<Read>,
     /// Index in `read` of each block's entry.
     by_block: FxHashMap<Block, u32>,
-    boxes: BoxSet,
+    boxes: BoxTree,
     /// Number of accesses so far, which serves as the current time.
     now: u64,
     /// Time of the last write of the whole data object.
@@ -118,7 +118,7 @@ impl Indexed {
             written: BlockMap::new(whole, Written::default()),
             read: Vec::new(),
             by_block: FxHashMap::default(),
-            boxes: BoxSet::new(&whole),
+            boxes: BoxTree::new(&whole),
             now: 0,
             whole_at: 0,
             sweep_at: FIRST_SWEEP,
