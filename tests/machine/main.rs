@@ -10,8 +10,11 @@ mod environment;
 #[cfg(feature = "sim")]
 mod machine_files;
 mod own_policies;
+mod own_policy_breaches;
 #[cfg(feature = "sim")]
 mod schedulers;
+#[cfg(feature = "sim")]
+mod simulated_policies;
 #[cfg(feature = "sim")]
 mod simulation;
 mod threads;

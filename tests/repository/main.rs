@@ -1,5 +1,6 @@
-//! Rules for the repository's own files: the order of layers, and plain English.
+//! Rules for the repository's own files: the order of layers, the length of files, and plain English.
 
 mod imports;
 mod layers;
+mod length;
 mod prose;

@@ -1,11 +1,11 @@
 //! Scopes: borrowed memory is used in place, and never after the scope has ended.
 
-use crate::common::{MIXES, builder, failed, for_each_free_mix, for_each_mix, gate, runtime, watched};
-use ndarray::{Array2, Array3, Array4, ArrayView2, Axis, s};
+use crate::common::{builder, failed, for_each_mix, watched};
+use ndarray::{Array2, Array3, Array4, s};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use thalweg::error::{FailureReason, RunError};
+use thalweg::error::RunError;
 use thalweg::memory::AnyOrder;
 use thalweg::prelude::*;
 
@@ -111,36 +111,6 @@ fn every_mode_works_on_parts_of_larger_arrays() {
 }
 
 #[test]
-fn borrow_of_an_array_that_is_not_row_major_is_refused() {
-    let rt = runtime("1:CPU:1");
-    let mut square = Array2::<f64>::zeros((4, 6));
-    let (table, row) = ([1.0, 2.0, 3.0, 4.0], [[1.0, 2.0]]);
-    let row = ArrayView2::from(&row);
-    rt.scope(|scope| {
-        let turned = scope.borrow_array(square.t());
-        assert!(matches!(turned, Err(SubmitError::Layout { .. })));
-        let words = turned.unwrap_err().to_string();
-        assert!(words.contains("[6, 4]") && words.contains("row-major") && words.contains("; try"), "{words}");
-        for refused in [
-            scope.borrow_array(square.slice(s![.., ..;2])).map(drop),
-            scope.borrow_array(square.slice(s![..;-1, ..])).map(drop),
-            scope.borrow_array(row.broadcast((3, 2)).unwrap()).map(drop),
-            scope.borrow_array(ndarray::ArrayView1::from(&table).slice_move(s![..;2])).map(drop),
-        ] {
-            assert!(matches!(refused, Err(SubmitError::Layout { .. })), "{refused:?}");
-        }
-    })
-    .unwrap();
-    rt.scope(|scope| {
-        let mut view = square.view_mut();
-        view.invert_axis(Axis(0));
-        assert!(scope.borrow_array_mut(view).is_err());
-    })
-    .unwrap();
-    square[[3, 5]] = 1.0;
-}
-
-#[test]
 fn scoped_bodies_may_borrow_and_return_borrowing_errors() {
     #[derive(Debug)]
     struct Borrows<'a>(&'a str);
@@ -167,48 +137,6 @@ fn scoped_bodies_may_borrow_and_return_borrowing_errors() {
         assert_eq!(seen.into_inner().unwrap(), [7; 20]);
         rt.wait().unwrap(); // the scope has reported the failure
     });
-}
-
-#[test]
-fn panic_in_the_closure_is_resumed_after_the_tasks_have_ended() {
-    for units in MIXES {
-        watched(units, move || {
-            let rt = runtime(units);
-            let mut x = [0u64; 4];
-            let (open, opened) = gate();
-            let panicked = catch_unwind(AssertUnwindSafe(|| {
-                rt.scope(|s| {
-                    let x = s.borrow_mut(&mut x);
-                    s.task("gate", (x.inout(),)).host(move |_, _| opened()).submit().unwrap();
-                    s.task("fill", (x.inout(),)).cpu(|_, (x,)| x.fill(1)).submit().unwrap();
-                    drop(open);
-                    panic!("out of here");
-                })
-            }));
-            assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "out of here");
-            assert_eq!(x, [1; 4]);
-            assert_eq!(rt.take(rt.data(vec![1])).unwrap(), [1], "the runtime must remain usable");
-        });
-    }
-}
-
-#[test]
-fn failures_of_a_scope_with_a_panicking_closure_are_reported_by_the_runtime() {
-    for units in MIXES {
-        watched(units, move || {
-            let rt = runtime(units);
-            let panicked = catch_unwind(AssertUnwindSafe(|| {
-                rt.scope(|s| {
-                    s.task("fails", ()).host(|_, ()| Err("nobody listens")).submit().unwrap();
-                    panic!("out of here");
-                })
-            }));
-            assert!(panicked.is_err());
-            let failures = rt.wait().unwrap_err().to_string();
-            assert!(failures.contains("nobody listens"), "{failures}");
-            rt.wait().unwrap();
-        });
-    }
 }
 
 #[test]
@@ -262,90 +190,6 @@ fn captures_are_dropped_before_the_scope_returns() {
         assert_eq!(failed(result.map(drop)), ["t"]);
         assert_eq!(dropped.into_inner(), 32);
     });
-}
-
-#[test]
-fn scope_returns_failures_and_memory_keeps_partial_results() {
-    for_each_mix(|rt| {
-        let (mut x, mut y) = ([0u64; 4], [0u64; 4]);
-        let outside = rt.data(vec![0u64; 4]);
-        rt.task("outside", (outside.inout(),)).cpu(|_, _| Err("lost")).submit().unwrap();
-        let result = rt.scope(|s| {
-            let (x, y) = (s.borrow_mut(&mut x), s.borrow_mut(&mut y));
-            s.task("first", (x.inout(),)).cpu(|_, (x,)| x.fill(1)).submit().unwrap();
-            s.task("second", (x.slice(..2).inout(),))
-                .cpu(|_, (x,)| {
-                    x.fill(2);
-                    Err("on the way")
-                })
-                .submit()
-                .unwrap();
-            s.task("skipped", (x.slice(1..3).inout(),)).cpu(|_, (x,)| x.fill(3)).submit().unwrap();
-            s.task("because of another", (outside.input(), y.inout())).cpu(|_, (_, y)| y.fill(4)).submit().unwrap();
-        });
-        let mut names = failed(result.map(drop));
-        names.sort();
-        assert_eq!(names, ["outside", "second"]);
-        assert_eq!((x, y), ([2, 2, 1, 1], [0; 4]), "partial results must be in the borrowed memory");
-        rt.wait().unwrap();
-    });
-}
-
-#[test]
-fn failure_of_an_outside_task_on_borrowed_data_fails_the_scope() {
-    for_each_mix(|rt| {
-        let mut x = [1u64; 4];
-        let result = rt.scope(|s| {
-            let x = s.borrow_mut(&mut x);
-            rt.task("not the scope's", (x.slice(3..).inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
-            s.task("add", (x.slice(..3).inout(),)).cpu(|_, (x,)| x.fill(2)).submit().unwrap();
-        });
-        assert_eq!(failed(result.map(drop)), ["not the scope's"]);
-        assert_eq!(x, [2, 2, 2, 1]);
-        let mended = rt.scope(|s| {
-            let x = s.borrow_mut(&mut x);
-            rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
-            rt.clear(&x).unwrap();
-            s.group().wait().unwrap();
-        });
-        mended.unwrap();
-        assert_eq!(x, [0; 4]);
-    });
-}
-
-#[test]
-fn cancelled_scope_keeps_the_results_of_tasks_that_ran() {
-    for units in MIXES {
-        watched(units, move || {
-            let rt = runtime(units);
-            let (mut x, never) = (vec![0u64; 4], AtomicUsize::new(0));
-            let (open, opened) = gate();
-            let result = rt.scope(|s| {
-                let x = s.borrow_mut(&mut x);
-                let (begins, begun) = std::sync::mpsc::channel();
-                s.task("gate", (x.slice(..1).inout(),))
-                    .host(move |_, (x,)| {
-                        begins.send(()).unwrap();
-                        opened();
-                        x[0] = 1;
-                    })
-                    .submit()
-                    .unwrap();
-                for _ in 0..5 {
-                    let body = |_: &thalweg::Context, _: (&mut [u64],)| _ = never.fetch_add(1, Ordering::Relaxed);
-                    s.task("behind", (x.inout(),)).cpu(body).submit().unwrap();
-                }
-                begun.recv().unwrap();
-                s.group().cancel();
-                let late = s.task("late", ()).cpu(|_, ()| ()).submit();
-                assert_eq!(late, Err(SubmitError::Cancelled { task: "late".into() }));
-                drop(open);
-            });
-            let Err(RunError::Failed(failures)) = result else { panic!("cancelled: {result:?}") };
-            assert!(failures.iter().all(|failure| matches!(failure.reason(), FailureReason::Cancelled)));
-            assert_eq!((x, never.into_inner()), (vec![1, 0, 0, 0], 0));
-        });
-    }
 }
 
 #[test]
@@ -462,122 +306,6 @@ fn scope_brings_data_home_from_small_and_slow_devices() {
     }
 }
 
-#[test]
-fn lost_device_fails_the_scope_and_leaves_the_home_unchanged() {
-    watched("lost device", || {
-        let rt =
-            builder("1:EMU:1", false).emulated_devices(|_| EmulatedDevice::new().lost_after_tasks(1)).build().unwrap();
-        let mut x = [1u64; 4];
-        let result = rt.scope(|s| {
-            let x = s.borrow_mut(&mut x);
-            s.task("first", (x.inout(),)).emulated(|_, (x,)| x.fill(2)).submit().unwrap();
-            s.task("second", (x.inout(),)).emulated(|_, (x,)| x.fill(3)).submit().unwrap();
-        });
-        assert!(result.is_err());
-        assert_eq!(x, [1; 4], "the device's data must not reach the home");
-    });
-}
-
-#[test]
-fn failed_copy_fails_the_scope_but_does_not_hang_it() {
-    for failing in 0..6 {
-        watched("failing copy", move || {
-            let device = EmulatedDevice::new().failing_copy(failing).capacity_bytes(80);
-            let rt = builder("1:EMU:1", false).emulated_devices(move |_| device.clone()).build().unwrap();
-            let mut x = vec![1u64; 20];
-            let result = rt.scope(|s| {
-                let x = s.borrow_mut(&mut x);
-                for part in blocks(20, 10) {
-                    s.task("add", (x.slice(part).inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
-                }
-            });
-            match result {
-                Ok(()) => assert_eq!((x[0], x[10]), (2, 2), "copy {failing}"),
-                Err(_) => assert!(x[0] <= 2 && x[10] <= 2 && x[1..10] == [1; 9]),
-            }
-            let y = rt.data(vec![1]);
-            assert_eq!(rt.take(y).unwrap(), [1]);
-        });
-    }
-}
-
-#[test]
-fn shutdown_inside_a_scope_is_refused() {
-    let rt = runtime("2:CPU:1");
-    let mut x = [0u64; 2];
-    rt.scope(|s| {
-        let x = s.borrow_mut(&mut x);
-        let refused = rt.shutdown();
-        assert!(
-            matches!(refused, Err(RunError::Refused(SubmitError::InsideScope { call: "shutdown" }))),
-            "{refused:?}"
-        );
-        s.task("t", (x.output(),)).cpu(|_, (x,)| x.fill(1)).submit().unwrap();
-    })
-    .unwrap();
-    assert_eq!(x, [1; 2]);
-    rt.shutdown().unwrap();
-    rt.shutdown().unwrap();
-    let refused = rt.scope(|_| unreachable!("the closure must not run after the shutdown"));
-    assert!(matches!(refused, Err(RunError::Refused(SubmitError::ShutDown))), "{refused:?}");
-}
-
-#[test]
-fn body_may_open_its_own_scope() {
-    for units in MIXES {
-        // Skip hosted units of several cores, because their bodies run on threads that cannot do anything else while
-        // they wait.
-        for hosts in [false, true].into_iter().filter(|hosts| !hosts || units != "1:CPU:2") {
-            watched(units, move || {
-                let rt = Arc::new(builder(units, hosts).detect_conflicts(true).build().unwrap());
-                let x = rt.data(vec![1u64; 40]);
-                for part in blocks(40, 10) {
-                    let inner = rt.clone();
-                    // The body lends parts of its view.
-                    let body = move |_: &thalweg::Context, (x,): (&mut [u64],)| {
-                        let factor = x.len() as u64;
-                        inner
-                            .scope(|s| {
-                                let x = s.borrow_mut(x);
-                                for part in blocks(x.len(), 3) {
-                                    let body = |_: &thalweg::Context, (x,): (&mut [u64],)| {
-                                        x.iter_mut().for_each(|x| *x += factor)
-                                    };
-                                    s.task("inner", (x.slice(part).inout(),)).cpu(body).submit()?;
-                                }
-                                s.task("last", (x.slice(9).inout(),)).cpu(|_, (x,)| x[0] = 0).submit()
-                            })?
-                            .map_err(RunError::from)
-                            .map(drop)
-                    };
-                    rt.task("outer", (x.slice(part).inout(),)).host(body).submit().unwrap();
-                }
-                rt.wait().unwrap();
-                let x = rt.read(&x).unwrap();
-                assert!((0..40).all(|i| x[i] == if i % 10 == 9 { 0 } else { 11 }), "{x:?}");
-                assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
-            });
-        }
-    }
-}
-
-#[test]
-fn scope_refuses_data_and_groups_of_another_runtime() {
-    let (one, two) = (runtime("1:CPU:1"), runtime("1:CPU:1"));
-    let mut x = [0u64; 4];
-    one.scope(|s| {
-        let x = s.borrow_mut(&mut x);
-        two.scope(|t| {
-            let refused = t.task("t", (x.inout(),)).cpu(|_, _| ()).submit().unwrap_err();
-            assert!(matches!(refused, SubmitError::ForeignData { .. }), "{refused}");
-            let refused = two.task("t", ()).group(s.group()).cpu(|_, ()| ()).submit().unwrap_err();
-            assert!(matches!(refused, SubmitError::ForeignGroup { .. }), "{refused}");
-        })
-        .unwrap();
-    })
-    .unwrap();
-}
-
 /// Counts its drops.
 struct Told<'a>(&'a AtomicUsize, usize);
 
@@ -675,75 +403,5 @@ fn scoped_loop_may_borrow_arrays_and_captures() {
         });
         assert_eq!(iterations.unwrap().unwrap(), 2);
         assert!(new.iter().zip(&old).all(|(new, old)| *new == 1000 - old - 5));
-    });
-}
-
-#[test]
-fn failed_loop_of_a_scope_is_reported_by_the_scope() {
-    for_each_mix(|rt| {
-        let mut x = vec![0u64; 100];
-        let ended = rt.scope(|s| {
-            let x = s.borrow_mut(&mut x);
-            let fails = |_: &Context, (i, _): (usize, &mut [u64])| if i == 3 { Err("no") } else { Ok(()) };
-            s.for_each("fails", (0.., x.blocks(10).inout())).cpu(fails).submit().unwrap();
-        });
-        assert_eq!(failed(ended), ["fails"]);
-        rt.wait().unwrap();
-    });
-}
-
-#[test]
-fn scope_in_a_body_may_lend_the_bodys_view() {
-    for_each_free_mix(|rt| {
-        let x = rt.data(vec![1u64; 64]);
-        let parent = rt.task("parent", x.inout()).host(|cx, x| {
-            for _ in 0..5 {
-                let factor = 2;
-                let scoped = cx.scope(|s| {
-                    let x = s.borrow_mut(&mut *x);
-                    let double = |_: &Context, x: &mut [u64]| x.iter_mut().for_each(|x| *x *= factor);
-                    s.for_each("double", x.blocks(8).inout()).cpu(double).submit().unwrap();
-                    let nested = |cx: &Context, x: &mut [u64]| {
-                        let (one, other) = x.split_at_mut(32);
-                        cx.scope(|s| {
-                            s.task("one", ()).cpu(|_, ()| one[0] += 1).submit().unwrap();
-                            s.task("other", ()).cpu(|_, ()| other[0] += 1).submit().unwrap();
-                        })
-                    };
-                    s.task("nested", x.inout()).host(nested).submit().unwrap();
-                });
-                scoped.unwrap();
-            }
-        });
-        parent.submit().unwrap();
-        let x = rt.take(x).unwrap();
-        assert_eq!((x[0], x[32], x[63]), (63, 63, 32));
-    });
-}
-
-/// If members did not run on the stack of their waiting scope's body, each of them would need another stack.
-#[test]
-fn members_of_scopes_in_bodies_may_wait() {
-    for_each_free_mix(|rt| {
-        let (y, rt_of_bodies) = (rt.data(vec![3u64; 4]), rt);
-        let sums = std::sync::atomic::AtomicU64::new(0);
-        let outer = rt.scope(|s| {
-            for _ in 0..8 {
-                let body = |_: &Context, ()| {
-                    rt_of_bodies.scope(|s| {
-                        for _ in 0..4 {
-                            let body = |_: &Context, ()| {
-                                let sum: u64 = rt_of_bodies.read(&y).unwrap().iter().sum();
-                                sums.fetch_add(sum, std::sync::atomic::Ordering::Relaxed);
-                            };
-                            s.task("reads", ()).host(body).submit().unwrap();
-                        }
-                    })
-                };
-                s.task("outer", ()).host(body).submit().unwrap();
-            }
-        });
-        outer.unwrap();
-        assert_eq!(sums.into_inner(), 8 * 4 * 12);
     });
 }

@@ -1,6 +1,6 @@
 //! Detached tasks, which end only when everything that their bodies have lent out is returned, by any thread.
 
-use crate::common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, poison, runtime, watched};
+use crate::common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, runtime, watched};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,15 +8,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use thalweg::error::FailureReason;
-use thalweg::ids::{TaskId, UnitId};
+use thalweg::ids::UnitId;
 use thalweg::memory::ReadOnly;
 use thalweg::ndarray::{ArrayRef, array};
 use thalweg::prelude::*;
-use thalweg::sched::{Policy, ReadyTask, View};
 
 /// Submits a task that lends out all of `x`. The returned receiver gets the guard.
-fn lend(rt: &Runtime, x: &Data<u64>) -> std::sync::mpsc::Receiver<Lent<[u64]>> {
+pub(crate) fn lend(rt: &Runtime, x: &Data<u64>) -> std::sync::mpsc::Receiver<Lent<[u64]>> {
     let (send, lent) = channel();
     rt.task("lend", (x.inout(),)).host_detached_until_event(move |_, (x,)| send.send(x).unwrap()).submit().unwrap();
     lent
@@ -125,94 +123,6 @@ fn every_kind_of_access_except_concurrent_can_be_lent() {
 }
 
 #[test]
-fn failure_or_drop_of_a_guard_fails_the_task_once_all_are_returned() {
-    for_each_mix(|rt| {
-        let ways: [(&str, fn(Lent<[u64]>, Completion)); 5] = [
-            ("failed: lost", |x, done| {
-                done.finish();
-                x.fail("lost");
-            }),
-            ("failed: late", |x, done| {
-                x.finish();
-                done.fail("late");
-            }),
-            ("abandoned: a guard was dropped unfinished", |x, done| {
-                drop(x);
-                done.finish();
-            }),
-            ("failed: a better reason", |x, done| {
-                drop(x);
-                done.fail("a better reason");
-            }),
-            ("failed: the first", |x, done| {
-                x.fail("the first");
-                done.fail("the second");
-            }),
-        ];
-        for (reason, way) in ways {
-            let x = rt.data(vec![0u64; 3]);
-            let (send, lent) = channel();
-            let body = move |cx: &thalweg::memory::Lending<'_>, (x,): (Lent<[u64]>,)| {
-                send.send((x, cx.completion())).unwrap();
-            };
-            rt.task("outside", (x.inout(),)).host_detached_until_event(body).submit().unwrap();
-            rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
-            thread::scope(|scope| {
-                scope.spawn(move || {
-                    let (x, done) = lent.recv().unwrap();
-                    way(x, done);
-                });
-                assert_eq!(failed(rt.wait()), ["outside"], "{reason}");
-            });
-            let (task, said) = poison(rt.read(&x));
-            assert_eq!(task, "outside");
-            assert!(said.starts_with(reason), "{said}");
-        }
-    });
-}
-
-#[test]
-fn failing_body_keeps_its_task_open_until_its_guards_are_returned() {
-    for_each_mix(|rt| {
-        for panics in [false, true] {
-            let x = rt.data(vec![7u64; 2]);
-            let (send, lent) = channel();
-            rt.task("fails", (x.inout(),))
-                .host_detached_until_event(move |_, (x,): (Lent<[u64]>,)| {
-                    send.send(x).unwrap();
-                    assert!(!panics, "on purpose");
-                    Err::<(), _>("an error")
-                })
-                .submit()
-                .unwrap();
-            let ended = Arc::new(AtomicUsize::new(0));
-            let behind = ended.clone();
-            rt.task("behind", (x.output(),))
-                .cpu(move |_, (x,)| {
-                    assert_eq!(behind.load(Ordering::SeqCst), 1, "the guard must have been returned");
-                    x.fill(1);
-                })
-                .submit()
-                .unwrap();
-            thread::scope(|scope| {
-                scope.spawn(move || {
-                    let mut lent = lent.recv().unwrap();
-                    lent[0] = 3; // the guard is still valid
-                    ended.fetch_add(1, Ordering::SeqCst);
-                    lent.finish();
-                });
-                let reason = match rt.wait() {
-                    Err(RunError::Failed(failures)) => failures[0].reason().to_string(),
-                    other => panic!("{other:?}"),
-                };
-                assert_eq!(reason, if panics { "panicked: on purpose" } else { "failed: an error" });
-            });
-            assert_eq!(rt.read(&x).unwrap(), [1, 1]);
-        }
-    });
-}
-
-#[test]
 fn task_without_guards_ends_with_its_body() {
     for_each_mix(|rt| {
         rt.task("nothing", ()).host_detached_until_event(|cx, ()| assert!(cx.inner_cores() > 0)).submit().unwrap();
@@ -301,35 +211,6 @@ fn guard_may_be_returned_in_a_body_destructor_or_ending_thread() {
 }
 
 #[test]
-fn guard_may_be_dropped_in_a_policy() {
-    /// Drops the guards that it was given before it returns a task.
-    struct Drops(Vec<ReadyTask>, Arc<Mutex<Vec<Lent<[u64]>>>>);
-    impl Policy for Drops {
-        fn name(&self) -> &'static str {
-            "drops"
-        }
-        fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
-            self.0.push(task);
-        }
-        fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
-            drop(std::mem::take(&mut *self.1.lock().unwrap()));
-            let first = self.0.iter().position(|task| task.runs_on(unit))?;
-            Some(self.0.remove(first).id)
-        }
-    }
-    watched("policy", || {
-        let held = Arc::default();
-        let policy = Drops(Vec::new(), Arc::clone(&held));
-        let rt = Runtime::builder().compute_units("2:CPU:1").policy(policy).build().unwrap();
-        let x = rt.scalar(1u64);
-        let guard = lend(&rt, &x).recv().unwrap();
-        held.lock().unwrap().push(guard);
-        rt.task("more", ()).cpu(|_, ()| ()).submit().unwrap();
-        assert_eq!(failed(rt.wait()), ["lend"]);
-    });
-}
-
-#[test]
 fn stall_report_names_the_detached_task() {
     for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1,1:EMU:1", "eft")] {
         watched(units, move || {
@@ -391,29 +272,6 @@ fn forgotten_guard_keeps_the_memory_of_a_forgotten_runtime() {
 }
 
 #[test]
-fn skipped_task_does_not_lend_and_drops_its_body() {
-    for_each_mix(|rt| {
-        let x = rt.scalar(0u64);
-        let lent = Arc::new(AtomicUsize::new(0));
-        rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
-        let count = lent.clone();
-        rt.task("skipped", (x.inout(),))
-            .host_detached_until_event(move |_, (x,): (Lent<[u64]>,)| {
-                count.fetch_add(1, Ordering::SeqCst);
-                x.finish();
-            })
-            .submit()
-            .unwrap();
-        assert_eq!(failed(rt.wait()), ["fails"]);
-        assert_eq!(
-            (lent.load(Ordering::SeqCst), Arc::strong_count(&lent)),
-            (0, 1),
-            "the body must be dropped without running"
-        );
-    });
-}
-
-#[test]
 fn detached_task_supports_handles_and_nested_submission() {
     watched("handles", || {
         let rt = Arc::new(runtime("2:CPU:1"));
@@ -435,15 +293,6 @@ fn detached_task_supports_handles_and_nested_submission() {
         task.wait().unwrap();
         assert!(task.is_finished() && task.failure().is_none());
     });
-}
-
-#[test]
-fn dropped_guard_fails_the_task_as_abandoned() {
-    let rt = runtime("1:CPU:1");
-    rt.task("drops", ()).host_detached_until_event(|cx, ()| drop(cx.completion())).submit().unwrap();
-    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the task should have failed") };
-    assert!(matches!(failures[0].reason(), FailureReason::Abandoned));
-    assert!(failures.to_string().contains("try `finish` or `fail` on each"), "{failures}");
 }
 
 #[test]
@@ -531,31 +380,6 @@ fn values_and_results_can_be_lent_like_regions() {
         let mut log = rt.take(log).unwrap().into_inner().unwrap();
         log.sort_unstable();
         assert_eq!(log, [0, 1, 2]);
-    });
-}
-
-#[test]
-fn dropped_or_failed_guard_of_a_value_poisons_it() {
-    for_each_mix(|rt| {
-        if rt.machine().num_cpu_units() == 0 {
-            return;
-        }
-        let (one, two) = (rt.value(String::new()), rt.value(String::new()));
-        rt.task("dropped", one.inout())
-            .host_detached_until_event(|_, one: LentValue<String>| drop(one))
-            .submit()
-            .unwrap();
-        rt.task("failed", two.output())
-            .host_detached_until_event(|_, two: LentValue<String>| two.fail("no"))
-            .submit()
-            .unwrap();
-        let skipped = rt.task("skipped", (one.input(), two.input())).cpu(|_, _| panic!("the task ran")).submit_handle();
-        let mut failures = failed(skipped.unwrap().wait()); // the failure that happened first
-        rt.task("mends", (one.output(), two.output())).cpu(|_, (one, two)| one.push_str(two)).submit().unwrap();
-        failures.extend(failed(rt.wait())); // and the other one
-        failures.sort_unstable(); // they ran concurrently
-        assert_eq!(failures, ["dropped", "failed"]);
-        assert_eq!(rt.take(one).unwrap(), "");
     });
 }
 

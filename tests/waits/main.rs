@@ -8,6 +8,7 @@ mod body_waits;
 mod bounded_waits;
 mod circles;
 mod detached;
+mod detached_failures;
 mod displayed;
 mod embedding;
 mod explained;
