@@ -35,7 +35,7 @@ assert suite["doctor"] and len(suite["steps"]) >= int(sys.argv[1]), suite' "$2"
 suite() {
     echo "-- $*"
     local out="target/gpu-suite-$1"
-    timeout 130 env "${@:2}" target/gpu-suite/gpu-suite run target/gpu-suite --units "$1" --small --seconds 120 \
+    timeout 320 env "${@:2}" target/gpu-suite/gpu-suite run target/gpu-suite --units "$1" --small --seconds 300 \
         --out "$out" >target/gpu-suite.log 2>&1 || { cat target/gpu-suite.log; exit 1; }
     has_results "$out" 24
     ! grep 'not reached' "$out/suite.md" || exit 1

@@ -3,8 +3,9 @@
 //! [`Accumulation`] decides the initial content of a replica, and which task may use the replica at which time; this
 //! module contains the elements.
 
-use super::access::{Access, Declared, Group, Record, Replicated, combine_at_home, site_of};
+use super::access::{Access, Declared, Group, Record, Replicated};
 use super::combine::operation;
+use super::reduce::{combine_at_home, site_of};
 use super::replica::Replica;
 use super::{Element, Reducer, Shape};
 use crate::depend::{AccessRecord, Accumulated, Accumulation, Mode, Site};

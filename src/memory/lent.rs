@@ -7,8 +7,9 @@
 //!
 //! The reference inside a guard is only available with the lifetime of a borrow of the guard.
 
-use super::access::{Commute, Follow, In, Out, Reduce, Update};
+use super::access::{Commute, Follow, In, Out, Update};
 use super::accumulate::Accumulate;
+use super::reduce::Reduce;
 use super::{AccessList, Element, List, Reducer, Shape};
 use crate::depend::{Context, Detachment, Hold};
 use crate::error::BoxError;

@@ -37,6 +37,7 @@ mod lent_value;
 mod outcome;
 mod parameter;
 mod payload;
+mod reduce;
 mod replica;
 mod reserved;
 mod result;
@@ -55,7 +56,7 @@ pub use access::Access;
 // Types of accesses and bodies that type inference finds but no program names. The same holds for all hidden items
 // below.
 #[doc(hidden)]
-pub use access::{Commute, Concur, Follow, In, Out, Reduce, Replicated, Update, WeakRead, WeakUpdate};
+pub use access::{Commute, Concur, Follow, In, Out, Replicated, Update, WeakRead, WeakUpdate};
 pub(crate) use access::{Declared, Record};
 pub use access_list::AccessList;
 pub(crate) use access_list::both;
@@ -93,6 +94,8 @@ pub use payload::IntoOutcome;
 pub(crate) use payload::{DeviceBody, HostBody, Payload, Several, nothing};
 #[doc(hidden)]
 pub use payload::{NoBody, Slot, With};
+#[doc(hidden)]
+pub use reduce::Reduce;
 pub(crate) use reserved::{Reserved, resident_bytes};
 #[doc(hidden)]
 pub use result::{Always, Fallibly, ReadOutcome, ReadResult, Yields};

@@ -216,6 +216,7 @@ impl Local {
     }
 
     /// Returns the ID for a task's name and source location.
+    #[allow(clippy::ptr_arg)] // a borrowed name is recognised by its address
     #[inline]
     pub(super) fn site(
         &mut self,

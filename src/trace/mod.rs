@@ -139,6 +139,7 @@ impl Tracer {
     }
 
     /// Records that a task was submitted, possibly in the body of its parent.
+    #[allow(clippy::ptr_arg)] // a borrowed name is recognised by its address
     #[inline]
     pub(crate) fn submitted(
         &self,
@@ -324,6 +325,7 @@ impl InRecording {
     }
 
     /// Adds the next task.
+    #[allow(clippy::ptr_arg)] // a borrowed name is recognised by its address
     pub(crate) fn task(&self, name: &Cow<'static, str>, location: &'static Location<'static>) {
         let Tracer { names, .. } = &*self.tracer;
         self.tracer.with_local(|local| self.recording.lock().sites.push(local.site(name, location, names)));

@@ -1,5 +1,7 @@
 //! Tests of accesses whose types are known only at run time.
 
+#![allow(clippy::single_range_in_vec_init)] // regions of one dimension
+
 use crate::common::{MIXES, watched};
 use crate::random::Random;
 use ndarray::{Array2, array, s};

@@ -67,7 +67,6 @@ use crate::ids::TaskId;
 use crate::kernel::DeviceSite;
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
-use crate::region::MAX_DIMS;
 use crate::sync::drop_quietly;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -261,10 +260,11 @@ impl<B: Backend> Gpu<B> {
     /// # Safety
     /// The same requirements as for [`Device::copy`].
     unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        let slabs = slabs::slabs(&copy.extents, copy.element_bytes, strides(&copy.from), strides(&copy.to));
+        let slabs =
+            slabs::slabs(&copy.extents, copy.element_bytes, slabs::strides(&copy.from), slabs::strides(&copy.to));
         for mut slab in slabs {
-            slab.from.offset_bytes += offset(&copy.from);
-            slab.to.offset_bytes += offset(&copy.to);
+            slab.from.offset_bytes += slabs::offset(&copy.from);
+            slab.to.offset_bytes += slabs::offset(&copy.to);
             // SAFETY: the slab is part of the box, and the caller keeps both ends of the box valid until the copy has
             // ended.
             unsafe {
@@ -292,20 +292,6 @@ impl<B: Backend> Gpu<B> {
             ended.extend(stopped.into_iter().map(|mark| Completion { mark, result: Err(error.clone()) }));
         }
         self.tasks.lock().clear();
-    }
-}
-
-fn strides(end: &End) -> &[usize; MAX_DIMS] {
-    match end {
-        End::Host { strides, .. } => strides,
-        End::Device(site) => &site.strides,
-    }
-}
-
-fn offset(end: &End) -> usize {
-    match end {
-        End::Host { .. } => 0,
-        End::Device(site) => site.offset_bytes,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Decomposition of a box with up to four dimensions into slabs (slices of rows of bytes), each of which an interface
 //! can copy with one call.
 
+use crate::device::End;
 use crate::region::MAX_DIMS;
 
 /// A slab consists of slices, each slice of rows, and each row of contiguous bytes. The offsets and pitches of both
@@ -79,6 +80,22 @@ pub(crate) fn slabs(
         to: Pitches { offset_bytes: to_offset, row_bytes: to_row, slice_bytes: to_slice },
     };
     offsets.into_iter().map(slab).collect()
+}
+
+/// Returns the strides of a copy's end, in elements.
+pub(super) fn strides(end: &End) -> &[usize; MAX_DIMS] {
+    match end {
+        End::Host { strides, .. } => strides,
+        End::Device(site) => &site.strides,
+    }
+}
+
+/// Returns the offset of a copy's end in its memory, in bytes.
+pub(super) fn offset(end: &End) -> usize {
+    match end {
+        End::Host { .. } => 0,
+        End::Device(site) => site.offset_bytes,
+    }
 }
 
 #[cfg(test)]

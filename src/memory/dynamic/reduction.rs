@@ -2,8 +2,9 @@
 
 use super::Dtype;
 use crate::depend::{Mode, OpId, Site};
-use crate::memory::access::{Declared, Reduce, Replicated};
+use crate::memory::access::{Declared, Replicated};
 use crate::memory::buffer::DataCell;
+use crate::memory::reduce::Reduce;
 use crate::memory::{Element, Max, Min, Reducer, Sum, operation};
 use crate::region::Block;
 use crate::sealed::Internal;
