@@ -275,9 +275,9 @@ impl Domain {
     }
 
     /// Hands down to the children what the task would have waited for at `part` if its access were not weak.
-    pub(super) fn hand_down(&self, datum: &Datum, part: &Part<'_>, enter: impl Fn(&mut Fragment)) {
+    pub(super) fn hand_down(&self, datum: &Datum, part: &Part<'_>, fragment: &Fragment) {
         let mut histories = self.histories.lock();
-        histories.of(datum).visit(&part.block(), |_, own| enter(own));
+        histories.of(datum).visit(&part.block(), |_, own| *own = fragment.clone());
     }
 
     /// Locks the histories to enter a child.

@@ -1,13 +1,13 @@
 //! The history of one data object: the tasks that accessed each part last.
 //!
-//! The history of a one-dimensional data object is a map from intervals to fragments. The history of any other data
-//! object has one of four equivalent forms:
-//! - *One part*: the initial form, kept as long as every task accesses the whole data object. (If indices exceed 31
-//!   bits, the initial form is an index.)
+//! A history has one of five equivalent forms:
+//! - *One part*: the initial form of multi-dimensional data objects, kept as long as every task accesses the whole data
+//!   object. (If indices exceed 31 bits, the initial form is an index.)
+//! - *By parts*: exact and without restrictions. One-dimensional data objects always use this form. Others use it while
+//!   there are tasks that join each other, until none of these tasks matters any more ([`super::settled`]).
 //! - *A list* of the latest accesses ([`super::recent`]), used from the first access that does not cover the whole data
 //!   object: fast for a small number of crossing blocks. Nothing is cut; entries hidden by later writes are dropped.
-//! - *An index* ([`super::indexed`]), for many such blocks, and for tasks that join each other. Writes cut older
-//!   writes; blocks that are read stay whole.
+//! - *An index* ([`super::indexed`]), for many such blocks. Writes cut older writes; blocks that are read stay whole.
 //! - *Tiles* ([`super::tiled`]): the fastest form, applicable if everything written consists of tiles of one extent.
 //!   Each tile is one fragment, found by arithmetic (`region/tiling.rs`) and never cut.
 //!
@@ -20,6 +20,7 @@ use super::join::Tasks;
 use super::lists;
 use super::recent::Recent;
 use super::register::Newcomer;
+use super::settled::{self, Costs};
 use super::tiled::Tiled;
 use super::{AccessRecord, Datum, Mode, TaskRef};
 use crate::region::{Block, NarrowBlock, Part, RegionMap};
@@ -28,16 +29,24 @@ use crate::sync::Flow;
 /// The accesses to one data object that newcomers may still have to wait for.
 pub(super) struct History {
     form: Form,
-    /// Tasks that declare an empty region. Only a task that gives up the memory waits for them. Boxed because few
-    /// histories have any, so that the fields that every task reads fit in few cache lines.
-    onlookers: Option<Box<Tasks>>,
+    /// Boxed so that the fields that every task reads fit in few cache lines.
+    beside: Option<Box<Beside>>,
+}
+
+/// State that few histories have.
+#[derive(Default)]
+struct Beside {
+    /// Cost of accesses while a multi-dimensional history is by parts.
+    costs: Costs,
+    /// Tasks that declare an empty region. Only a task that gives up the memory waits for them.
+    onlookers: Tasks,
 }
 
 enum Form {
     /// One part of a multi-dimensional data object: every task has accessed the whole data object, either from the
     /// beginning or since a write of the whole.
     Whole(Fragment),
-    /// By parts of a one-dimensional data object.
+    /// By parts of the data object.
     Parts(RegionMap<Fragment>),
     /// As a list of a few accesses, as they were declared.
     Recent(Recent),
@@ -55,7 +64,7 @@ impl History {
             _ if Recent::suits(&whole) => Form::Whole(Fragment::default()),
             _ => Form::Indexed(Box::new(Indexed::new(whole))),
         };
-        Self { form, onlookers: None }
+        Self { form, beside: None }
     }
 
     /// Enters the `index`-th access of `newcomer`.
@@ -97,7 +106,7 @@ impl History {
             Form::Indexed(indexed) => indexed.wait_for_all(access.block, flow, newcomer),
             Form::Tiled(tiled) => tiled.wait_for_all(flow, newcomer),
         }
-        for task in self.onlookers.iter().flat_map(|tasks| &**tasks) {
+        for task in self.beside.iter().flat_map(|beside| &beside.onlookers) {
             newcomer.wait_for(task, Flow::Order);
         }
     }
@@ -113,7 +122,7 @@ impl History {
                 parts.peek(block, |part, fragment| are_known &= fragment.sources(|task| found(part, task)));
             }
             Form::Recent(recent) => recent.sources(block, found),
-            Form::Indexed(indexed) => are_known = indexed.sources(block, found),
+            Form::Indexed(indexed) => indexed.sources(block, found),
             Form::Tiled(tiled) => are_known = tiled.sources(block, found),
         }
         are_known
@@ -121,7 +130,7 @@ impl History {
 
     /// Whether an unfinished task declares an empty region of the data object.
     pub(super) fn is_looked_on(&self) -> bool {
-        self.onlookers.iter().flat_map(|tasks| &**tasks).any(|task| !task.is_finished())
+        self.beside.iter().flat_map(|beside| &beside.onlookers).any(|task| !task.is_finished())
     }
 
     #[inline(never)] // keeps the path for undivided data objects short
@@ -133,8 +142,15 @@ impl History {
                 self.enter_region(index, access, newcomer);
             }
             Form::Parts(parts) => {
-                if enter_parts(parts, index, access, newcomer) == 0 {
+                let visited = enter_parts(parts, index, access, newcomer);
+                if visited == 0 {
                     self.look_on(newcomer);
+                } else if let Some(boxes) = parts.boxes()
+                    && self.beside.get_or_insert_default().costs.count(access.mode, visited, boxes)
+                    && !newcomer.keeps_finished()
+                    && let Some(indexed) = settled::to_indexed(parts, access.datum.whole())
+                {
+                    self.form = Form::Indexed(Box::new(indexed));
                 }
             }
             Form::Recent(recent) => {
@@ -148,23 +164,29 @@ impl History {
             Form::Indexed(_) | Form::Tiled(_) if access.block.is_empty() => self.look_on(newcomer),
             Form::Tiled(tiled) => {
                 if !tiled.enter(index, access, newcomer) {
-                    self.form = Form::Indexed(Box::new(tiled.to_indexed()));
+                    let indexed = if Indexed::takes(access.mode) { tiled.to_indexed() } else { None };
+                    self.form = match indexed {
+                        Some(indexed) => Form::Indexed(Box::new(indexed)),
+                        None => Form::Parts(tiled.to_parts(access.datum.ndim())),
+                    };
                     self.enter_region(index, access, newcomer);
                 }
             }
-            Form::Indexed(indexed) => {
+            Form::Indexed(indexed) if Indexed::takes(access.mode) => {
                 if access.mode.writes()
-                    && access.mode.is_plain()
-                    && let Some(tiled) = indexed.try_tiles(access, newcomer)
+                    && let Some(tiled) = indexed.try_tiles(&access.datum.whole(), access.block)
                 {
                     self.form = Form::Tiled(Box::new(tiled));
                     return self.enter_region(index, access, newcomer);
                 }
-                indexed.enter(index, access, newcomer);
-                let is_written = access.mode.writes() && access.mode.is_plain();
-                if is_written && access.block.contains(&access.datum.whole()) && indexed.is_short() {
+                indexed.enter(access.block, access.mode, newcomer);
+                if access.mode.writes() && access.block.contains(&access.datum.whole()) && indexed.is_short() {
                     self.begin_again(access, newcomer);
                 }
+            }
+            Form::Indexed(indexed) => {
+                self.form = Form::Parts(indexed.to_parts(access.datum.whole(), access.datum.ndim()));
+                self.enter_region(index, access, newcomer);
             }
         }
     }
@@ -216,7 +238,7 @@ impl History {
     /// Enters an access to an empty region.
     #[cold]
     fn look_on(&mut self, newcomer: &mut Newcomer<'_>) {
-        let onlookers = &mut **self.onlookers.get_or_insert_default();
+        let onlookers = &mut self.beside.get_or_insert_default().onlookers;
         lists::make_room(onlookers, Flow::Order, newcomer);
         onlookers.push(newcomer.share());
     }
@@ -230,15 +252,11 @@ fn is_whole(access: &AccessRecord<'_>) -> bool {
 
 /// Converts a history of one part to the form for its first access that does not cover the whole data object.
 #[cold]
-fn divide(fragment: &Fragment, datum: &Datum) -> Form {
+fn divide(fragment: &mut Fragment, datum: &Datum) -> Form {
     let whole = datum.whole();
     match (NarrowBlock::new(&whole), fragment.plain()) {
         (Some(block), Some((writer, readers))) => Form::Recent(Recent::of_one_part(block, writer, readers)),
-        _ => {
-            let mut indexed = Indexed::new(whole);
-            indexed.repeat(&whole, fragment);
-            Form::Indexed(Box::new(indexed))
-        }
+        _ => Form::Parts(RegionMap::new(whole, datum.ndim(), std::mem::take(fragment))),
     }
 }
 

@@ -1,10 +1,9 @@
 //! Task lists in a history: the readers, or the members of a group. Lists are kept short by forgetting tasks that no
 //! newcomer has to wait for, and by replacing tasks with joins.
 
+use super::Mode;
 use super::join::{MOST, Tasks, matters};
 use super::register::Newcomer;
-use super::{Mode, TaskRef};
-use crate::region::Part;
 use crate::sync::Flow;
 
 /// Returns whether an access with this mode uses the last group's value or needs only ordering.
@@ -72,23 +71,5 @@ pub(super) fn forget(list: &mut Tasks) {
         *list = Tasks::new();
     } else {
         list.clear();
-    }
-}
-
-/// Makes the newcomer wait for a reader of `part`, or for what its children do there if it has children.
-#[cold]
-pub(super) fn wait_for_weak(reader: &TaskRef, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
-    match reader.shared().domain.get() {
-        Some(_) => newcomer.wait_at(reader, Flow::Order, part),
-        None => newcomer.wait_for(reader, Flow::Order),
-    }
-}
-
-/// Returns a task that finishes when a reader of `part` has finished, along with its children there.
-#[cold]
-pub(super) fn weak_at(reader: &TaskRef, part: &Part<'_>, newcomer: &mut Newcomer<'_>) -> TaskRef {
-    match reader.shared().domain.get() {
-        Some(_) => newcomer.join_at(reader, Flow::Order, part),
-        None => reader.clone(),
     }
 }

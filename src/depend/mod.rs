@@ -49,12 +49,12 @@ mod reduction;
 mod reduction_tests;
 mod register;
 mod replay;
+mod settled;
 mod shares;
 mod sources;
 #[cfg(test)]
 mod tests;
 mod tiled;
-mod writers;
 
 pub(crate) use accumulation::{Accumulated, Accumulation};
 pub(crate) use batch::{Batch, MOST_TOGETHER, Together, register_together};

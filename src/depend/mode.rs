@@ -123,12 +123,6 @@ impl Mode {
         matches!(self, Mode::WeakIn | Mode::WeakInout)
     }
 
-    /// Whether the access neither joins others nor is declared on behalf of the task's children.
-    #[inline]
-    pub(crate) fn is_plain(self) -> bool {
-        !self.is_weak() && !matches!(self, Mode::Concurrent | Mode::Commutative | Mode::Reduction(_))
-    }
-
     /// Whether a task with this access must be entered into the histories individually, never as part of a batch.
     pub(crate) fn is_entered_alone(self) -> bool {
         self.is_weak() || self == Mode::Outcome

@@ -1,7 +1,7 @@
 //! The history of a multi-dimensional data object while it is short: a list of the latest accesses, exactly as
 //! declared.
 //!
-//! Cutting parts ([`super::fragment`]) is exact for every element, whatever the program does, but crossing blocks
+//! A history by parts ([`super::fragment`]) is exact for every element, whatever the program does, but crossing blocks
 //! cut a data object into many parts: a mesh zone whose four faces are exchanged is cut into thirty parts, and a task
 //! on the whole zone visits all of them. As a list, the same history has nine entries of one cache line each, and
 //! nothing is ever cut. So a data object takes this form at the first access that does not cover it entirely. The form
@@ -23,7 +23,6 @@ use super::indexed::Indexed;
 use super::join::{Tasks, matters};
 use super::lists;
 use super::register::Newcomer;
-use super::writers::Writers;
 use super::{Mode, TaskRef};
 use crate::region::{Block, NarrowBlock};
 use crate::sync::Flow;
@@ -78,7 +77,8 @@ impl Recent {
     /// Whether an access of this mode can be entered. Forgets entries if there is no room.
     #[inline]
     pub(super) fn has_room(&mut self, mode: Mode, newcomer: &Newcomer<'_>) -> bool {
-        mode.is_plain() && (self.0.len() < MOST || (!newcomer.keeps_finished() && self.forget()))
+        let kept = Indexed::takes(mode);
+        kept && (self.0.len() < MOST || (!newcomer.keeps_finished() && self.forget()))
     }
 
     /// Enters an access of `newcomer` for which there is room.
@@ -182,10 +182,7 @@ impl Recent {
     pub(super) fn to_indexed(&self, whole: Block) -> Indexed {
         let mut indexed = Indexed::new(whole);
         for Entry { block, writes, tasks } in &self.0 {
-            match writes {
-                true => indexed.repeat_writers(&block.widen(), &Writers::of(tasks.first().cloned())),
-                false => indexed.repeat_readers(&block.widen(), tasks, false),
-            }
+            indexed.repeat(&block.widen(), *writes, tasks);
         }
         indexed
     }

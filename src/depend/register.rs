@@ -333,11 +333,11 @@ impl Newcomer<'_> {
         found.iter().for_each(|(task, flow)| self.wait_for_unfinished(task, *flow));
     }
 
-    /// Hands down to the newcomer's children what the newcomer would have waited for at `part`, as entered by `enter`.
+    /// Hands down to the newcomer's children what the newcomer would have waited for at `part`.
     #[cold]
-    pub(super) fn hand_down(&self, part: &Part<'_>, enter: impl Fn(&mut Fragment)) {
+    pub(super) fn hand_down(&self, part: &Part<'_>, fragment: &Fragment) {
         if let Some(domain) = self.task.shared().domain.get() {
-            domain.hand_down(self.accesses[self.current].datum, part, enter);
+            domain.hand_down(self.accesses[self.current].datum, part, fragment);
         }
     }
 

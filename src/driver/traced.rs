@@ -66,8 +66,8 @@ impl Shared {
         tracer.ran(id, Some(unit), device, (now, now.saturating_sub(since)), end);
     }
 
-    /// If tracing is on, returns a closure that also records the begin of a replay. The arguments are the first tasks of
-    /// the recording and of the replay.
+    /// If tracing is on, returns a closure that also records the begin of a replay. The arguments are the first tasks
+    /// of the recording and of the replay.
     pub(super) fn trace_round(&self, recording: TaskId, replay: TaskId, settle: Option<Settle>) -> Option<Settle> {
         let Some(tracer) = self.tracer.clone() else { return settle };
         Some(Box::new(move |idle| {

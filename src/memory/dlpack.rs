@@ -338,8 +338,8 @@ impl Tensor {
         }
     }
 
-    /// Checks whether the tensor can become a data object whose elements have the layout of `T` and this type, with this
-    /// number of dimensions, or any. Returns its layout.
+    /// Checks whether the tensor can become a data object whose elements have the layout of `T` and this type, with
+    /// this number of dimensions, or any. Returns its layout.
     pub(crate) fn check<T: Element>(&self, data_type: DlDataType, dimensions: Option<usize>) -> Result<Layout, String> {
         let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
         if self.is_shared {

@@ -1,14 +1,14 @@
 //! A map from disjoint multi-dimensional boxes to values.
 //!
-//! A part that exactly equals the visited block is found by its hash. Other parts are found in a balanced tree
-//! ([`BoxTree`]). For any block sizes and any order of visits, the cost is at most logarithmic in the number of parts,
-//! plus a term proportional to the number of parts visited.
+//! A part that exactly equals the visited block is found by its hash. Other parts are found in a grid or a balanced
+//! tree ([`BoxSet`]). For any block sizes and any order of visits, the cost is at most logarithmic in the number of
+//! parts, plus a term proportional to the number of parts visited.
 //!
 //! Memory use is proportional to the number of parts, regardless of the size of the whole.
 
 use super::Block;
 use super::block::MAX_DIMS;
-use super::box_tree::BoxTree;
+use super::box_set::BoxSet;
 use super::wear::{Wear, commonest, unite_alike};
 use rustc_hash::FxHashMap;
 
@@ -27,7 +27,7 @@ pub(crate) struct BlockMap<V> {
     free: Vec<u32>,
     /// Index of the part that exactly equals a block.
     exact: FxHashMap<Block, u32>,
-    boxes: BoxTree,
+    boxes: BoxSet,
     found: Vec<u32>,
     wear: Wear,
 }
@@ -46,7 +46,7 @@ impl<V: Clone> BlockMap<V> {
             parts: Vec::new(),
             free: Vec::new(),
             exact: FxHashMap::default(),
-            boxes: BoxTree::new(&whole),
+            boxes: BoxSet::new(&whole),
             found: Vec::new(),
             wear: Wear::new(),
         };
@@ -57,20 +57,10 @@ impl<V: Clone> BlockMap<V> {
     }
 
     /// Visits every box inside `block`, after splitting the boxes that cross its faces.
-    #[inline]
-    pub(crate) fn visit(&mut self, block: &Block, visit: impl FnMut(Block, &mut V)) {
-        self.visit_if(block, |_| true, visit);
-    }
-
-    /// Like [`Self::visit`], but neither visits nor splits boxes whose values are not wanted.
-    pub(crate) fn visit_if(
-        &mut self,
-        block: &Block,
-        is_wanted: impl Fn(&V) -> bool,
-        mut visit: impl FnMut(Block, &mut V),
-    ) {
+    pub(crate) fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
+        self.boxes.adapt();
         if let Some(&index) = self.exact.get(block) {
-            if let Some(part) = self.parts[index as usize].as_mut().filter(|part| is_wanted(&part.value)) {
+            if let Some(part) = &mut self.parts[index as usize] {
                 visit(part.block, &mut part.value);
             }
             return;
@@ -80,10 +70,9 @@ impl<V: Clone> BlockMap<V> {
         found.clear();
         self.boxes.find(&block, |index| found.push(index));
         for &index in &found {
-            let Some(part) = self.parts[index as usize].as_ref().filter(|part| is_wanted(&part.value)) else {
-                continue;
-            };
-            if !block.contains(&part.block) {
+            if let Some(part) = &self.parts[index as usize]
+                && !block.contains(&part.block)
+            {
                 self.cut(index, &block);
             }
             if let Some(part) = &mut self.parts[index as usize] {
@@ -98,6 +87,7 @@ impl<V: Clone> BlockMap<V> {
     pub(crate) fn assign(&mut self, block: &Block, value: &V) -> usize {
         let mut parts = 0;
         if *block == self.whole {
+            self.boxes.adapt();
             for part in self.parts.iter_mut().flatten() {
                 part.value.clone_from(value);
                 parts += 1;
@@ -189,7 +179,7 @@ impl<V: Clone> BlockMap<V> {
             parts.iter().for_each(|(block, value)| self.visit(block, |_, of_part| of_part.clone_from(value)));
         } else {
             *self = Self { parts: Vec::with_capacity(parts.len()), ..Self::new(self.whole, common) };
-            (self.boxes, self.exact) = (BoxTree::new(&self.whole), FxHashMap::default());
+            (self.boxes, self.exact) = (BoxSet::new(&self.whole), FxHashMap::default());
             for (block, value) in parts {
                 self.add(block, value, |boxes, index| boxes.insert(&block, index));
             }
@@ -235,7 +225,7 @@ impl<V: Clone> BlockMap<V> {
         self.exact.insert(rest, index);
     }
 
-    fn add(&mut self, block: Block, value: V, plant: impl FnOnce(&mut BoxTree, u32)) {
+    fn add(&mut self, block: Block, value: V, plant: impl FnOnce(&mut BoxSet, u32)) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.parts.push(None);
             u32::try_from(self.parts.len() - 1).expect("there are fewer than 2³¹ parts")

@@ -106,9 +106,31 @@ impl BoxTree {
         self.tighten(at);
     }
 
-    /// Removes all boxes.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::new(&self.whole);
+    /// Returns the number of boxes.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Visits all boxes.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(u32, Block)) {
+        let nodes =
+            (0..).zip(&self.node_of).filter(|(_, at)| **at != NONE).map(|(item, at)| (item, &self.nodes[*at as usize]));
+        for (item, node) in nodes {
+            visit(item, self.block(item, node));
+        }
+    }
+
+    /// Returns the box of an item that this node contains.
+    fn block(&self, item: u32, node: &BoxNode) -> Block {
+        if let Some(exact) = &self.exact {
+            return exact[item as usize];
+        }
+        let (cells, mut corners) = (node.get(node.lane_of(item)), [*self.whole.lo(), *self.whole.hi()]);
+        for (axis, (d, _)) in self.axes.iter().enumerate() {
+            (corners[0][*d], corners[1][*d]) = (cells.lo[axis] as usize, cells.hi[axis] as usize);
+        }
+        Block::from_corners(corners[0], corners[1])
     }
 
     /// Visits the items of all boxes that overlap `block`.

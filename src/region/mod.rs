@@ -2,7 +2,8 @@
 //!
 //! This module is pure arithmetic on index ranges, without data, tasks or locks. A [`Block`] is a half-open box of up
 //! to `MAX_DIMS` dimensions. Two maps store a value for each part of a data object and split parts where a new block
-//! crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash table and a tree of boxes).
+//! crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash table, and a grid or a tree of
+//! boxes).
 //!
 //! Invariants of both maps:
 //! 1. The parts are always disjoint and together cover the whole data object.
@@ -11,8 +12,10 @@
 
 mod block;
 mod block_map;
+mod box_grid;
 mod box_index;
 mod box_node;
+mod box_set;
 mod box_tree;
 mod cells;
 mod interval_map;
@@ -25,6 +28,7 @@ pub use block::Block;
 pub(crate) use block::MAX_DIMS;
 pub(crate) use block_map::BlockMap;
 pub(crate) use box_index::{BoxIndex, Entry};
+pub(crate) use box_set::BoxSet;
 pub(crate) use box_tree::BoxTree;
 #[cfg(test)]
 pub(crate) use box_tree::LOOKED_AT;
@@ -90,6 +94,11 @@ impl<V: Clone> RegionMap<V> {
             Self::Line(map) => map.next_if(block.lo()[0], block.hi()[0]),
             Self::Grid(_) => None,
         }
+    }
+
+    /// Returns the number of boxes, or `None` for a one-dimensional map.
+    pub(crate) fn boxes(&self) -> Option<usize> {
+        if let Self::Grid(map) = self { Some(map.len()) } else { None }
     }
 
     /// Returns the number of parts.

@@ -1,20 +1,13 @@
 //! Checks that a layer of the library uses only the layers above it in the table of ARCHITECTURE.md, that the
-//! folders inside a layer use each other in one direction only, and so do the files of `runtime/`. The files of
-//! `depend/` that use each other are listed.
+//! folders inside a layer use each other in one direction only, and so do the files of `runtime/`.
 
 use super::imports::{Module, Modules};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Folders that use each other. A task's block carries its gate in a replay, and a replay consists of such blocks. An
-/// index becomes tiles, and tiles become an index.
-const CIRCLES: [&str; 1] = ["depend: indexed, node, replay, tiled"];
-
-/// The files and folders of `depend/` that use each other. A task keeps its children's domain, a domain is a history,
-/// and a history enters tasks.
-const DEPEND: &str = "accumulation commutative datum domain fragment history indexed join lists node recent recorder \
-                      reduction register replay sources tiled writers";
+/// Folders that use each other. A task's block carries its gate in a replay, and a replay consists of such blocks.
+const CIRCLES: [&str; 1] = ["depend: node, replay"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -91,31 +84,20 @@ fn in_circles(mut uses: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     }
 }
 
-/// For each file or folder of a layer, those that it uses there.
-fn uses_inside(layer: &str) -> BTreeMap<String, BTreeSet<String>> {
+#[test]
+fn imports_between_files_of_runtime_go_one_way() {
+    let modules = Modules::below(&root().join("src"));
     let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
-    Modules::below(&root().join("src")).for_each_use(&mut |from, to| {
-        if let ([of, user, ..], [other, used, ..]) = (&from[..], &to[..])
-            && of == layer
-            && other == layer
+    modules.for_each_use(&mut |from, to| {
+        if let ([layer, user, ..], [other, used, ..]) = (&from[..], &to[..])
+            && layer == "runtime"
+            && other == "runtime"
             && user != used
         {
             uses.entry(user.clone()).or_default().insert(used.clone());
         }
     });
-    uses
-}
-
-#[test]
-fn imports_between_files_of_runtime_go_one_way() {
-    let uses = uses_inside("runtime");
     assert!(uses.len() > 30 && uses["submit"].contains("door"), "{uses:?}");
     let circle = in_circles(uses);
     assert!(circle.is_empty(), "these files import each other: {circle:?}");
-}
-
-#[test]
-fn no_further_file_of_depend_joins_its_circle() {
-    let circle = in_circles(uses_inside("depend"));
-    assert_eq!(circle.join(" "), DEPEND, "the list must become shorter, never longer");
 }

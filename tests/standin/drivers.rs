@@ -50,7 +50,7 @@ impl Built {
         self.programs.get(program).unwrap_or_else(|| panic!("{program} was not built")).clone()
     }
 
-    /// Returns the path of the library that stands in for all interfaces.
+    /// Returns the path of the stand-in library for all interfaces.
     pub fn library(&self) -> PathBuf {
         self.folder.join("libstandin.so")
     }

@@ -500,7 +500,7 @@ fn foreign_on_a_lost_device() -> Tensor {
     }
 }
 
-/// Returns what is current on this thread: a context or a device.
+/// Returns the context of this thread: a context or a device.
 fn current() -> usize {
     let mut current = 0usize;
     call!(named("cuCtxGetCurrent", "hipGetDevice"), ptr::from_mut(&mut current).addr());

@@ -56,7 +56,7 @@ fn is_usable(stream: usize) -> bool {
 /// Removes the thread's context, or binds the thread to another device.
 fn unbind() {
     let name = if kind() == "CUDA" { "cuCtxSetCurrent" } else { "hipSetDevice" };
-    // SAFETY: the function type is that in the interface's manual. Device 0 exists, and null stands for no context.
+    // SAFETY: the function type is that in the interface's manual. Device 0 exists, and null is no context.
     let bind: extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(function(name)) };
     assert_eq!(bind(0), 0);
 }

@@ -1,4 +1,5 @@
-//! Traces of replays: a replay runs as it does without a trace, and its tasks are recorded as if they had been submitted.
+//! Traces of replays: a replay runs as it does without a trace, and its tasks are recorded as if they had been
+//! submitted.
 
 use super::traced;
 use std::collections::BTreeSet;

@@ -163,7 +163,7 @@ unsafe fn zeros(call: &str, rt: tw_runtime, dtype: Dtype, shape: &[usize], data:
     unsafe { put(call, data, tw_data { id }) }
 }
 
-/// The structure behind a tensor of borrowed memory.
+/// The structure that a tensor of borrowed memory points to.
 struct Lent {
     managed: DlManagedTensor,
     shape: Vec<i64>,
@@ -177,8 +177,8 @@ unsafe extern "C" fn give_back(managed: *mut DlManagedTensor) {
     lent.returned.set();
 }
 
-/// Makes a data object of the caller's memory, in place. `strides` are in elements, one per dimension; null stands for
-/// an array without gaps. Until [`tw_data_release`] has returned, only tasks may touch the elements.
+/// Makes a data object of the caller's memory, in place. `strides` are in elements, one per dimension; they may
+/// be null if there are no gaps. Until [`tw_data_release`] has returned, only tasks may touch the elements.
 ///
 /// # Safety
 /// `elements` points to elements of this type at these strides, which stay valid until `tw_data_release` has returned.
@@ -297,7 +297,7 @@ unsafe fn region(call: &str, data: &AnyData, lo: *const usize, hi: *const usize)
     }
     let (mut ranges, dimensions) = (Vec::new(), data.shape().len());
     if !lo.is_null() {
-        // SAFETY: there are so many numbers, by this function's contract.
+        // SAFETY: both have a number for each dimension, by this function's contract.
         ranges = (0..dimensions).map(|d| unsafe { *lo.add(d)..*hi.add(d) }).collect();
     }
     let region = data.block(&ranges);
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn tw_data_write(
         if elements.is_null() {
             return Err(Problem::invalid(CALL, "its elements are null; try an array"));
         }
-        // SAFETY: there are so many bytes, by this function's contract.
+        // SAFETY: `elements` has this number of bytes, by this function's contract.
         let elements = unsafe { std::slice::from_raw_parts(elements.cast::<u8>(), bytes) }.to_vec();
         region.write(&rt, elements).map_err(Problem::from)
     })

@@ -91,7 +91,7 @@ pub unsafe extern "C" fn tw_space_new(
         if weights.is_null() {
             return Err(Problem::invalid(CALL, "its weights are null; try an array"));
         }
-        // SAFETY: there are so many weights, by this function's contract.
+        // SAFETY: `weights` has `count` numbers, by this function's contract.
         let weights = unsafe { std::slice::from_raw_parts(weights, count) }.to_vec();
         if let Some(wrong) = weights.iter().find(|weight| !weight.is_finite() || **weight < 0.0) {
             return Err(Problem::invalid(CALL, &format!("a weight is {wrong}; try finite numbers, 0 or more")));

@@ -147,7 +147,7 @@ unsafe fn submit(
     let given = if task.count == 0 {
         &[]
     } else {
-        // SAFETY: there are so many accesses, by this function's contract.
+        // SAFETY: `accesses` has `count` entries, by this function's contract.
         unsafe { std::slice::from_raw_parts(task.accesses, task.count) }
     };
     let accesses = given.iter().map(|one| access(call, one)).collect::<Result<Vec<_>, _>>()?;

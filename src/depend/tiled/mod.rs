@@ -7,8 +7,8 @@
 //! table of blocks.
 //!
 //! A data object changes from an index ([`super::indexed`]) to this form as soon as everything written there consists
-//! of tiles. The first write that does not consist of whole tiles changes it back to an index. So does the first read
-//! of a part of a tile after tasks have joined each other.
+//! of tiles. The first write that does not consist of whole tiles changes it back to an index, or to parts if there are
+//! open groups.
 //!
 //! Tiles that no task has accessed individually have no fragment of their own. They share a single fragment, which
 //! records accesses to the whole array.
@@ -27,13 +27,13 @@ use super::indexed::Indexed;
 use super::register::Newcomer;
 use super::{AccessRecord, Mode, TaskRef};
 use crate::ids::TaskId;
-use crate::region::{Block, Cell, Part, Span, Tiling};
+use crate::region::{Block, Cell, Part, RegionMap, Span, Tiling};
 use crate::sync::Flow;
 
 /// Number of consecutive tiles whose fragments are allocated together.
 const CHUNK: usize = 64;
 
-/// An access to more tiles than this is cheaper in an index if few of the tiles have fragments. A write this
+/// An access to more tiles than this is cheaper in an index or parts if few of the tiles have fragments. A write this
 /// wide is always cheaper there, so after more than this many wide writes, tiles are considered unsuitable for the
 /// array.
 const WIDE: usize = 64;
@@ -79,7 +79,7 @@ impl Tiled {
     #[inline]
     pub(super) fn enter(&mut self, access: usize, record: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) -> bool {
         let Some(span) = self.tiling.span(record.block) else { return false };
-        self.has_groups |= !record.mode.is_plain();
+        self.has_groups |= !Indexed::takes(record.mode);
         match span.only() {
             Some(tile) if span.is_exact() => {
                 self.tile(tile).enter(access, &Part::Box(record.block), record.mode, newcomer);
@@ -106,7 +106,7 @@ impl Tiled {
         record: &AccessRecord<'_>,
         newcomer: &mut Newcomer<'_>,
     ) -> bool {
-        let is_plain = record.mode.is_plain();
+        let is_plain = Indexed::takes(record.mode);
         if *record.block == self.whole && is_plain {
             self.enter_all(access, record, newcomer);
             return true;
@@ -176,28 +176,56 @@ impl Tiled {
         }
     }
 
-    /// Returns the same history with an index.
+    /// Returns the same history with an index, if there are no groups.
     #[cold]
-    pub(super) fn to_indexed(&self) -> Indexed {
+    pub(super) fn to_indexed(&self) -> Option<Indexed> {
         let mut indexed = Indexed::new(self.whole);
+        let (writer, read_by) = self.others.plain()?;
         // A reader in the shared fragment has read all tiles without their own fragment. Strips do not matter here,
         // because every tile with a strip has its own fragment.
-        indexed.repeat(&self.whole, &self.others);
-        let strips = self.strips.of_tasks();
+        indexed.repeat(&self.whole, true, writer);
+        indexed.repeat(&self.whole, false, read_by);
+        let (strips, mut readers) = (self.strips.of_tasks(), Vec::new());
         for (tile, fragment) in self.own() {
-            indexed.repeat_writers(&tile, fragment.writers());
+            let (writer, read_by) = fragment.plain()?;
+            indexed.repeat(&tile, true, writer);
+            readers.push((tile, read_by));
         }
-        for (tile, fragment) in self.own() {
+        for (tile, tasks) in readers {
             // Use only the piece of a strip inside this tile, because the strip's other tiles may have been written
             // since.
-            strips.for_each_reader(fragment.readers(), &tile, |task, read| {
+            strips.for_each_reader(tasks, &tile, |task, read| {
                 if let Some(part) = read.intersection(&tile) {
-                    indexed.repeat_readers(&part, std::slice::from_ref(task), fragment.has_weak_readers());
+                    indexed.repeat(&part, false, std::slice::from_ref(task));
                 }
             });
         }
         indexed.stay_for_now();
-        indexed
+        Some(indexed)
+    }
+
+    /// Returns the same history by parts.
+    #[cold]
+    pub(super) fn to_parts(&self, ndim: usize) -> RegionMap<Fragment> {
+        let mut parts = RegionMap::new(self.whole, ndim, self.others.clone());
+        let strips = self.strips.of_tasks();
+        for (tile, fragment) in self.own() {
+            let mut read = Vec::new();
+            strips.for_each_reader(fragment.readers(), &tile, |task, part| {
+                if part != tile {
+                    read.push((task.clone(), part));
+                }
+            });
+            let mut without = fragment.clone();
+            without.forget_readers(|task| read.iter().any(|(other, _)| other.address() == task.address()));
+            parts.visit(&tile, |_, part| *part = without.clone());
+            for (task, part) in read {
+                if let Some(part) = part.intersection(&tile) {
+                    parts.visit(&part, |_, of_part| of_part.repeat(false, std::slice::from_ref(&task)));
+                }
+            }
+        }
+        parts
     }
 
     /// Whether the span has many tiles, few of which have a fragment. Entering an access here would create a fragment
@@ -345,8 +373,8 @@ mod tests {
         assert_eq!((edges, size(&program)), (2, None), "after the tasks that wrote and read all");
     }
 
-    /// Converts the history to an index by accesses to rows at the end that fit no tile.
-    fn to_index_by_the_way(program: &mut Program) {
+    /// Converts the history to an index, and then to parts, by accesses to rows at the end that fit no tile.
+    fn to_parts_by_the_way(program: &mut Program) {
         let row = |at| Block::new(&[6 * TILE - at..6 * TILE - at + 1, 0..2]);
         program.submit(&[(Mode::Out, row(1))]);
         program.submit(&[(Mode::Commutative, row(2))]);
@@ -365,7 +393,7 @@ mod tests {
             let read = if reads_all { program.datum.whole() } else { Block::new(&[0..1, 0..3 * TILE]) };
             program.submit(&[(Mode::In, read)]);
             program.submit(&[(Mode::Out, tile(0, 0))]);
-            to_index_by_the_way(&mut program);
+            to_parts_by_the_way(&mut program);
             program.submit(&[(Mode::Out, tile(0, 0))]);
             program.finish(first);
             let (writer, last) = (first + 1, first + 4);

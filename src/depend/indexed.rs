@@ -7,21 +7,18 @@
 //! blocks. A block that is read stays whole and coexists with the blocks that it overlaps.
 //!
 //! The rules are those of [`super::fragment`]. The readers of a part are derived from access times: a task is one of
-//! the part's readers if it read an overlapping block after the part was written. A task that joins others cuts like a
-//! write. A block that is read cuts only open groups, because the group is closed there and stays open elsewhere.
+//! the part's readers if it read an overlapping block after the part was written.
 //!
-//! If everything written consists of tiles of one extent, the history is converted to tiles ([`super::tiled`]). If the
-//! whole data object is written again soon after the previous such write, the history restarts as one part, and from
-//! there as a list ([`super::recent`]).
+//! This form cannot represent tasks that join each other (groups): when the first such task is entered, the history is
+//! converted to parts. If everything written consists of tiles of one extent, the history is converted to tiles
+//! ([`super::tiled`]). If the whole data object is written again soon after the previous such write, the history
+//! restarts as one part, and from there as a list ([`super::recent`]).
 //!
 //! Invariants:
-//! 1. Every element belongs to one part of `written`, which records the group that wrote it last and when that began.
-//!    No task has read an element of an open group since.
+//! 1. Every element belongs to one part of `written`, which records the task that wrote it last and when.
 //! 2. Each block that is read has one entry. All tasks in the entry read the block at the entry's time or before, and
 //!    at least one of them at exactly that time. A reader may be missing from the entry only if it has finished, or if
 //!    other tasks have overwritten everything that it read.
-
-mod groups;
 
 use super::fragment::Fragment;
 use super::join::{Tasks, matters};
@@ -30,9 +27,8 @@ use super::recent;
 use super::register::Newcomer;
 use super::shares::Shares;
 use super::tiled::Tiled;
-use super::writers::{Writers, still_matters};
-use super::{AccessRecord, Mode, TaskRef};
-use crate::region::{Block, BlockMap, BoxTree, Part, Tiling};
+use super::{Mode, TaskRef};
+use crate::region::{Block, BlockMap, BoxSet, RegionMap, Tiling};
 use crate::sync::Flow;
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
@@ -55,7 +51,7 @@ pub(super) struct Indexed {
     read: Vec<Read>,
     /// Index in `read` of each block's entry.
     by_block: FxHashMap<Block, u32>,
-    boxes: BoxTree,
+    boxes: BoxSet,
     /// Number of accesses so far, which serves as the current time.
     now: u64,
     /// Time of the last write of the whole data object.
@@ -69,10 +65,10 @@ pub(super) struct Indexed {
     compare_at: (usize, u64),
 }
 
-/// The group that wrote a part last, the time when it began, and the time when the group before it began.
-#[derive(Clone, Default)]
+/// The task that wrote a part last, the time of that write, and the time of the write before it.
+#[derive(Clone)]
 struct Written {
-    by: Writers,
+    by: Option<TaskRef>,
     at: u64,
     before: u64,
 }
@@ -81,44 +77,17 @@ struct Written {
 struct Read {
     block: Block,
     tasks: Tasks,
-    /// Whether some of the tasks hold the block for their children.
-    is_weak: bool,
     at: u64,
-}
-
-impl Read {
-    /// Makes the newcomer, which accesses `block`, wait for the readers.
-    #[inline]
-    fn wait(&self, block: &Block, newcomer: &mut Newcomer<'_>) {
-        match block.intersection(&self.block).filter(|_| self.is_weak) {
-            None => self.tasks.iter().for_each(|task| newcomer.wait_for(task, Flow::Order)),
-            Some(part) => self.tasks.iter().for_each(|task| lists::wait_for_weak(task, &Part::Box(&part), newcomer)),
-        }
-    }
-
-    /// Visits the readers of `block`. A task that reads it weakly is represented by a join that also waits for its
-    /// children there.
-    fn for_each(&self, block: &Block, newcomer: &mut Newcomer<'_>, mut found: impl FnMut(TaskRef)) {
-        match block.intersection(&self.block).filter(|_| self.is_weak) {
-            None => self.tasks.iter().for_each(|task| found(task.clone())),
-            Some(part) => self.tasks.iter().for_each(|task| found(lists::weak_at(task, &Part::Box(&part), newcomer))),
-        }
-    }
-
-    fn forget(&mut self) {
-        lists::forget(&mut self.tasks);
-        self.is_weak = false;
-    }
 }
 
 impl Indexed {
     /// Makes the history of a data object that no task has accessed.
     pub(super) fn new(whole: Block) -> Self {
         Self {
-            written: BlockMap::new(whole, Written::default()),
+            written: BlockMap::new(whole, Written { by: None, at: 0, before: 0 }),
             read: Vec::new(),
             by_block: FxHashMap::default(),
-            boxes: BoxTree::new(&whole),
+            boxes: BoxSet::new(&whole),
             now: 0,
             whole_at: 0,
             sweep_at: FIRST_SWEEP,
@@ -142,77 +111,61 @@ impl Indexed {
         self.written.len() + self.read.len()
     }
 
-    /// Enters the `index`-th access of `newcomer`, which must not be empty.
+    /// Whether accesses of this mode can be entered.
     #[inline]
-    pub(super) fn enter(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
+    pub(super) fn takes(mode: Mode) -> bool {
+        !mode.is_weak() && !matches!(mode, Mode::Concurrent | Mode::Commutative | Mode::Reduction(_))
+    }
+
+    /// Enters an access of `newcomer` to a non-empty block.
+    #[inline]
+    pub(super) fn enter(&mut self, block: &Block, mode: Mode, newcomer: &mut Newcomer<'_>) {
         self.now += 1;
-        let AccessRecord { block, mode, .. } = *access;
-        match mode {
-            Mode::In | Mode::After | Mode::Outcome => self.enter_reader(block, lists::flow(mode), newcomer),
-            Mode::Out | Mode::Inout | Mode::Accept => self.enter_writer(block, mode, newcomer),
-            Mode::Concurrent | Mode::Commutative | Mode::Reduction(_) => self.join(index, block, mode, newcomer),
-            Mode::WeakIn => self.enter_weak_reader(block, newcomer),
-            Mode::WeakInout => self.enter_weak_writer(block, newcomer),
+        if mode.writes() {
+            self.enter_writer(block, lists::flow(mode), newcomer);
+        } else {
+            self.enter_reader(block, lists::flow(mode), newcomer);
         }
     }
 
     /// Makes the newcomer wait for all tasks; `flow` determines whether the newcomer inherits the last writers' poison.
     #[cold]
-    pub(super) fn wait_for_all(&mut self, whole: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
-        self.written.visit(whole, |part, written| {
-            if flow == Flow::Value {
-                written.by.close_accumulation(&Part::Box(&part), newcomer);
-            }
-            written.by.wait(&Part::Box(&part), flow, newcomer);
-        });
-        self.read.iter().for_each(|read| read.wait(whole, newcomer));
+    pub(super) fn wait_for_all(&self, whole: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
+        self.written.look(whole, |part| part.by.iter().for_each(|task| newcomer.wait_for(task, flow)));
+        let readers = self.read.iter().flat_map(|read| &read.tasks);
+        readers.for_each(|task| newcomer.wait_for(task, Flow::Order));
     }
 
-    /// Visits the tasks that produced the contents of each part of a region. Returns false if these tasks are not known
-    /// yet.
+    /// Visits the last writer of each part of a region.
     #[cold]
-    pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) -> bool {
-        let mut are_known = true;
-        self.written.peek(block, |part, written| are_known &= written.by.sources(|task| found(part, task)));
-        are_known
+    pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) {
+        self.written.peek(block, |part, written| written.by.iter().for_each(|task| found(part, task)));
     }
 
-    /// Enters a group and its readers that were already entered in another form of the history.
-    pub(super) fn repeat(&mut self, block: &Block, fragment: &Fragment) {
-        self.repeat_writers(block, fragment.writers());
-        if !fragment.readers().is_empty() {
-            self.repeat_readers(block, fragment.readers(), fragment.has_weak_readers());
-        }
-    }
-
-    /// Enters a group that was already entered in another form of the history.
-    pub(super) fn repeat_writers(&mut self, block: &Block, writers: &Writers) {
+    /// Enters tasks that were already entered in another form of the history.
+    pub(super) fn repeat(&mut self, block: &Block, writes: bool, tasks: &[TaskRef]) {
         self.now += 1;
         let Self { written, now, .. } = self;
-        written.visit(block, |_, part| *part = Written { by: writers.clone(), at: *now, before: 0 });
-    }
-
-    /// Enters readers that were already entered in another form of the history.
-    pub(super) fn repeat_readers(&mut self, block: &Block, tasks: &[TaskRef], some_are_weak: bool) {
-        self.now += 1;
-        let at = self.now;
+        if writes {
+            written.visit(block, |_, part| *part = Written { by: tasks.first().cloned(), at: *now, before: 0 });
+            return;
+        }
+        let at = *now;
         let read = self.entry(*block);
         for task in tasks {
             if read.tasks.iter().all(|other| other.address() != task.address()) {
                 read.tasks.push(task.clone());
             }
         }
-        read.is_weak |= some_are_weak;
         read.at = at;
     }
 
     /// Called before `block` is written. Returns the same history by tiles if `block` is a tile and everything written
     /// so far consists of such tiles.
     #[inline]
-    pub(super) fn try_tiles(&mut self, access: &AccessRecord<'_>, newcomer: &Newcomer<'_>) -> Option<Tiled> {
+    pub(super) fn try_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
         let (parts, now) = self.compare_at;
-        let is_time = self.written.len() >= parts || self.now >= now;
-        if is_time { self.compare_with_tiles(&access.datum.whole(), access.block, newcomer) } else { None }
+        if self.written.len() >= parts || self.now >= now { self.compare_with_tiles(whole, block) } else { None }
     }
 
     /// Prevents a history that was converted from tiles from being converted back until it has several times as many
@@ -223,7 +176,7 @@ impl Indexed {
     }
 
     #[cold]
-    fn compare_with_tiles(&mut self, whole: &Block, block: &Block, newcomer: &Newcomer<'_>) -> Option<Tiled> {
+    fn compare_with_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
         let parts = self.written.len();
         // Try again later, because a block at the array's end may be shorter than other tiles, and early writes that do
         // not fit the tiles may yet be overwritten by tiles.
@@ -234,29 +187,25 @@ impl Indexed {
         if self.written.parts().filter(|(part, _)| is_exact(part)).count() < parts / 4 {
             return None;
         }
-        let address = |task: Option<&TaskRef>| task.map_or(0, TaskRef::address);
+        let address = |task: &Option<TaskRef>| task.as_ref().map_or(0, TaskRef::address);
         let mut written = Shares::default();
-        for (part, Written { by, .. }) in self.written.parts() {
-            let writer = by.settled(newcomer)?;
-            written.add(address(writer), || writer, *part);
-        }
+        self.written
+            .parts()
+            .for_each(|(part, written_by)| written.add(address(&written_by.by), || &written_by.by, *part));
         let written: Vec<_> = written.blocks().collect();
         if !written.iter().all(|(_, block)| is_exact(block)) {
             return None;
         }
-        let most = written.iter().max_by_key(|(_, block)| tiles(block)).and_then(|(task, _)| **task);
-        let others = || written.iter().filter(|(task, _)| address(**task) != address(most));
+        let most = written.iter().max_by_key(|(_, block)| tiles(block)).map_or(&None, |(task, _)| **task);
+        let others = || written.iter().filter(|(task, _)| address(task) != address(most));
         let readers = || self.read.iter().filter(|read| !read.tasks.is_empty());
-        if readers().any(|read| read.is_weak && read.tasks.iter().any(|task| matters(task, Flow::Order))) {
-            return None;
-        }
         let met = others().map(|(_, block)| tiles(block)).sum::<usize>()
             + readers().map(|read| tiles(&read.block)).sum::<usize>();
         if met > 16 * (parts + self.read.len()) {
             return None;
         }
-        let mut tiled = Tiled::new(*whole, tiling, most.map_or(&[], std::slice::from_ref));
-        others().for_each(|(task, block)| tiled.repeat(block, true, task.map_or(&[], std::slice::from_ref)));
+        let mut tiled = Tiled::new(*whole, tiling, most.as_slice());
+        others().for_each(|(task, block)| tiled.repeat(block, true, task.as_slice()));
         for read in readers() {
             let (mut all, mut some) = (true, Vec::new());
             self.written.peek(&read.block, |common, written| match written.at < read.at {
@@ -269,26 +218,32 @@ impl Indexed {
         Some(tiled)
     }
 
+    /// Returns the same history by parts.
+    #[cold]
+    pub(super) fn to_parts(&self, whole: Block, ndim: usize) -> RegionMap<Fragment> {
+        let mut parts = RegionMap::new(whole, ndim, Fragment::default());
+        self.written.peek(&whole, |block, written| {
+            parts.visit(&block, |_, fragment| fragment.repeat(true, written.by.as_slice()));
+        });
+        for read in self.read.iter().filter(|read| !read.tasks.is_empty()) {
+            self.written.peek(&read.block, |block, written| {
+                if written.at < read.at {
+                    parts.visit(&block, |_, fragment| fragment.repeat(false, &read.tasks));
+                }
+            });
+        }
+        parts
+    }
+
     fn enter_reader(&mut self, block: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
-        let (mut oldest, mut parts, mut are_plain) = (u64::MAX, 0, true);
+        let (mut oldest, mut parts) = (u64::MAX, 0);
         self.written.look(block, |written| {
             parts += 1;
             oldest = oldest.min(written.at);
-            match written.by.plain() {
-                Some(writer) => writer.iter().for_each(|task| newcomer.wait_for(task, flow)),
-                None => are_plain = false,
+            if let Some(task) = &written.by {
+                newcomer.wait_for(task, flow);
             }
         });
-        if !are_plain {
-            self.close_groups(block, newcomer);
-            self.written.peek(block, |part, written| written.by.wait(&Part::Box(&part), flow, newcomer));
-        }
-        lists::add_reader(&mut self.read_now(block, parts, oldest, newcomer).tasks, newcomer);
-    }
-
-    /// Returns the entry of a block that is read now and consists of this many parts, the oldest of them written at
-    /// this time.
-    fn read_now(&mut self, block: &Block, parts: usize, oldest: u64, newcomer: &mut Newcomer<'_>) -> &mut Read {
         self.wear(parts, newcomer);
         // A stencil returns to all of its blocks, about one per part. These entries must be kept, however long one
         // sweep of the stencil takes.
@@ -299,27 +254,25 @@ impl Indexed {
         let now = self.now;
         let read = self.entry(*block);
         if oldest > read.at {
-            read.forget(); // the whole block has been overwritten since
+            read.tasks.clear(); // the whole block has been overwritten since
         }
+        lists::add_reader(&mut read.tasks, newcomer);
         read.at = now;
-        read
     }
 
-    fn enter_writer(&mut self, block: &Block, mode: Mode, newcomer: &mut Newcomer<'_>) {
+    fn enter_writer(&mut self, block: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
         let Self { written, read, boxes, now, .. } = self;
         let mut overwritten: ArrayVec<(Block, u64), FEW> = ArrayVec::new();
-        let (mut parts, flow) = (0, lists::flow(mode));
-        written.visit(block, |part, Written { by, at, before }| {
+        let mut parts = 0;
+        written.visit(block, |part, written| {
             parts += 1;
             if parts <= FEW {
-                overwritten.push((part, *at));
+                overwritten.push((part, written.at));
             }
-            if mode != Mode::Out {
-                by.close_accumulation(&Part::Box(&part), newcomer);
+            if let Some(task) = &written.by {
+                newcomer.wait_for(task, flow);
             }
-            by.wait(&Part::Box(&part), flow, newcomer);
-            by.replace(newcomer);
-            (*before, *at) = (*at, *now);
+            *written = Written { by: Some(newcomer.share()), at: *now, before: written.at };
         });
         let mut vacant = 0;
         boxes.find(block, |index| {
@@ -335,11 +288,11 @@ impl Indexed {
                 written.look(&common, |written| is_visible |= written.before < read.at);
             }
             if is_visible {
-                read.wait(block, newcomer);
+                read.tasks.iter().for_each(|task| newcomer.wait_for(task, Flow::Order));
             }
             let is_over = || !newcomer.keeps_finished() && read.tasks.iter().all(|task| !matters(task, Flow::Order));
             if block.contains(&read.block) || is_over() {
-                read.forget();
+                lists::forget(&mut read.tasks);
             }
         });
         if parts > PARTS_LEFT_APART {
@@ -359,14 +312,13 @@ impl Indexed {
     fn wear(&mut self, parts: usize, newcomer: &mut Newcomer<'_>) {
         let keeps_finished = newcomer.keeps_finished();
         let settle = |written: &mut Written| {
-            if !keeps_finished {
-                written.by.forget_ended();
-            }
-            if written.by.plain().is_some_and(<[_]>::is_empty) {
-                *written = Written::default();
+            let is_over = written.by.as_ref().is_none_or(|task| !matters(task, Flow::Value));
+            if is_over && !keeps_finished {
+                *written = Written { by: None, at: 0, before: 0 };
             }
         };
-        let alike = |one: &Written, other: &Written| one.at == other.at && one.by.is_like(&other.by);
+        let address = |written: &Written| written.by.as_ref().map(TaskRef::address);
+        let alike = |one: &Written, other: &Written| one.at == other.at && address(one) == address(other);
         if self.written.wear(parts, settle, alike) {
             newcomer.forget_latest();
         }
@@ -378,7 +330,7 @@ impl Indexed {
         let index = *by_block.entry(block).or_insert_with(|| {
             let index = u32::try_from(read.len()).expect("there are fewer than 2³¹ blocks");
             boxes.insert(&block, index);
-            read.push(Read { block, tasks: Tasks::new(), is_weak: false, at: 0 });
+            read.push(Read { block, tasks: Tasks::new(), at: 0 });
             index
         });
         &mut read[index as usize]
@@ -392,7 +344,7 @@ impl Indexed {
         let matters = |read: &Read| {
             let mut is_visible = false;
             self.written.look(&read.block, |written| is_visible |= written.at < read.at);
-            is_visible && !read.tasks.iter().all(|task| forget_finished && !still_matters(task, Flow::Order))
+            is_visible && !read.tasks.iter().all(|task| forget_finished && !matters(task, Flow::Order))
         };
         let keeps: Vec<bool> = self.read.iter().map(|read| read.at > self.swept_at || matters(read)).collect();
         let kept = keeps.iter().filter(|keep| **keep).count();
@@ -401,9 +353,9 @@ impl Indexed {
             let entries = std::mem::take(&mut self.read);
             self.by_block.clear();
             self.boxes.clear();
-            for Read { block, tasks, is_weak, at } in entries.into_iter().filter(|_| keep.next() == Some(true)) {
+            for Read { block, tasks, at } in entries.into_iter().filter(|_| keep.next() == Some(true)) {
                 let read = self.entry(block);
-                (read.tasks, read.is_weak, read.at) = (tasks, is_weak, at);
+                (read.tasks, read.at) = (tasks, at);
             }
             self.by_block.shrink_to(2 * kept);
         }
