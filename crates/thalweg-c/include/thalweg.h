@@ -1,4 +1,4 @@
-/* Thalweg's C interface. The guide's chapter "From C" shows how to use it. Generated from crates/thalweg-c. */
+/* Thalweg's C interface. The guide's chapter on C shows how to use it. Generated from crates/thalweg-c. */
 
 #ifndef THALWEG_H
 #define THALWEG_H
