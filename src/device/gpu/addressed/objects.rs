@@ -1,4 +1,5 @@
-//! The objects of an interface: an open device, and the memory, streams, events, modules, functions and page locks that it owns.
+//! The objects of an interface: an open device, and the memory, streams, events, modules, functions and page locks that
+//! it owns.
 //!
 //! Each raw object has one owner here, which destroys it, or keeps it for reuse, and keeps the device open.
 
