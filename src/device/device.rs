@@ -201,8 +201,14 @@ pub(crate) trait Accelerator: Device {
     /// of kind `GPU` may use any interface.
     fn interface(&self) -> UnitKind;
 
-    /// Begins to enqueue a task that runs after the tasks in `after`, as far as they are still in flight.
-    fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError>;
+    /// Begins to enqueue a task that runs after the tasks in `after`, as far as they are still in flight. The task will
+    /// [follow](TaskSession::follow) the tasks in `later`.
+    fn open<'a>(
+        &'a self,
+        task: TaskId,
+        after: &[TaskId],
+        later: &[TaskId],
+    ) -> Result<Box<dyn TaskSession + 'a>, DeviceError>;
 
     /// Appends the completions of everything that has ended since the last call.
     fn poll(&self, ended: &mut Vec<Completion>);

@@ -103,7 +103,7 @@ fn run(device: &dyn Accelerator, tasks: std::ops::Range<u64>, site: DeviceSite) 
     let mut left = tasks.end - tasks.start;
     for task in tasks {
         let after = if task > 0 { vec![TaskId(task - 1)] } else { Vec::new() };
-        let mut session = device.open(TaskId(task), &after)?;
+        let mut session = device.open(TaskId(task), &after, &[])?;
         let mut view = DeviceViewMut::<f64>::new(site);
         Launcher::new(&mut *session).launch(&TOUCH, 1, (&mut view,))?;
         session.close(false)?;

@@ -14,7 +14,7 @@ impl Visit {
 /// Nothing.
 #[cfg(feature = "opencl")]
 #[derive(Default)]
-pub(super) struct LastVisit;
+pub(super) struct LastVisit {}
 
 #[cfg(feature = "opencl")]
 impl LastVisit {

@@ -50,14 +50,14 @@ fn chain_needs_few_calls_and_no_waits_between_streams() {
 #[test]
 fn independent_tasks_and_reductions_need_few_calls() {
     on_both(|settings| {
-        let programs = [("rotation", ARRAYS * ROUNDS, 1.5), ("many_reductions", REDUCTIONS, 3.4)];
-        for (program, tasks, most) in programs {
+        let programs = [("rotation", ARRAYS * ROUNDS), ("many_reductions", REDUCTIONS)];
+        for (program, tasks) in programs {
             // The device is slow, so that it always has work.
-            let settings = settings.clone().with("STANDIN_DELAY_US", 300);
+            let settings = settings.clone().with("STANDIN_DELAY_US", 8000);
             let Some(report) = report(&settings, &format!("flights::{program}")) else { return };
             let calls = others(&report) as f64 / tasks as f64;
             println!("{} {program}: {calls:.2} calls per task", settings.units);
-            assert!(calls <= most, "{program}: {calls:.2} calls per task {report:?}");
+            assert!(calls <= 1.5, "{program}: {calls:.2} calls per task {report:?}");
         }
     });
 }

@@ -203,13 +203,14 @@ Code launch(Stream *stream, const Function *function, const unsigned grid[3], co
     if (!prepare(*node, function, grid, block, arguments)) return INVALID_VALUE;
     count("launches on stream " + std::to_string(stream->number));
     stream->device->launched();
+    Code code = stream->device->stuck; // a later call reports an error of this launch
     stream->push([node, device = stream->device] {
         device->gather();
         if (reaches_all(*node, device)) execute(*node);
         else device->fail(ILLEGAL_ADDRESS);
         device->ended();
     });
-    return stream->device->stuck;
+    return code;
 }
 
 void count_shape(unsigned shared_bytes, const unsigned cluster[3], bool is_cooperative) {

@@ -123,9 +123,9 @@ impl<B: Backend> Gpu<B> {
         })
     }
 
-    /// Chooses the stream for a task that comes after these tasks, makes the stream wait for them, and returns its
-    /// index.
-    fn stream_behind(&self, after: &[TaskId]) -> Result<usize, DeviceError> {
+    /// Chooses the stream for a task that comes after the tasks in `after` and follows those in `later`. Makes the
+    /// stream wait for the tasks in `after`, and returns its index.
+    fn stream_behind(&self, after: &[TaskId], later: &[TaskId]) -> Result<usize, DeviceError> {
         let before = self.in_flight(after);
         let is_last = |(stream, number): &&(usize, u64)| self.streams[*stream].state.lock().is_last(*number);
         let stream = match before.iter().find(is_last) {
@@ -133,7 +133,7 @@ impl<B: Backend> Gpu<B> {
             None => {
                 let (least, stream) = self.least_busy();
                 let is_like_others = |(stream, _): &&(usize, u64)| self.flights_on(*stream) <= least + least / 4;
-                before.iter().find(is_like_others).map_or(stream, |(stream, _)| *stream)
+                before.iter().chain(&self.in_flight(later)).find(is_like_others).map_or(stream, |(stream, _)| *stream)
             }
         };
         for (other, number) in before {
@@ -142,10 +142,11 @@ impl<B: Backend> Gpu<B> {
         Ok(stream)
     }
 
-    /// Returns the stream and the number of each of these tasks that is in flight.
+    /// Returns the stream and the number of each of these tasks that is in flight, the last submitted first: a stream
+    /// that waits for that one often waits for the others by that.
     fn in_flight(&self, tasks: &[TaskId]) -> Vec<(usize, u64)> {
         let known = self.tasks.lock();
-        tasks.iter().filter_map(|task| known.get(task).copied()).collect()
+        tasks.iter().rev().filter_map(|task| known.get(task).copied()).collect()
     }
 
     /// Returns the first of the least busy streams, with the number of flights on it. The first one is preferred
@@ -260,11 +261,7 @@ impl<B: Backend> Gpu<B> {
     /// # Safety
     /// The same requirements as for [`Device::copy`].
     unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        let slabs =
-            slabs::slabs(&copy.extents, copy.element_bytes, slabs::strides(&copy.from), slabs::strides(&copy.to));
-        for mut slab in slabs {
-            slab.from.offset_bytes += slabs::offset(&copy.from);
-            slab.to.offset_bytes += slabs::offset(&copy.to);
+        for slab in slabs::slabs_of(copy) {
             // SAFETY: the slab is part of the box, and the caller keeps both ends of the box valid until the copy has
             // ended.
             unsafe {
@@ -418,8 +415,13 @@ impl<B: Backend> Accelerator for Gpu<B> {
         B::KIND
     }
 
-    fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError> {
-        Ok(Box::new(Session::open(self, self.stream_behind(after)?, task)))
+    fn open<'a>(
+        &'a self,
+        task: TaskId,
+        after: &[TaskId],
+        later: &[TaskId],
+    ) -> Result<Box<dyn TaskSession + 'a>, DeviceError> {
+        Ok(Box::new(Session::open(self, self.stream_behind(after, later)?, task)))
     }
 
     fn poll(&self, ended: &mut Vec<Completion>) {

@@ -1,7 +1,7 @@
 //! Decomposition of a box with up to four dimensions into slabs (slices of rows of bytes), each of which an interface
 //! can copy with one call.
 
-use crate::device::End;
+use crate::device::{DeviceCopy, End};
 use crate::region::MAX_DIMS;
 
 /// A slab consists of slices, each slice of rows, and each row of contiguous bytes. The offsets and pitches of both
@@ -30,8 +30,33 @@ impl Slab {
     }
 }
 
+/// Returns the slabs of a copy.
+pub(super) fn slabs_of(copy: &DeviceCopy) -> impl Iterator<Item = Slab> {
+    let slabs = slabs(&copy.extents, copy.element_bytes, strides(&copy.from), strides(&copy.to));
+    let (from, to) = (offset(&copy.from), offset(&copy.to));
+    slabs.into_iter().map(move |mut slab| {
+        slab.from.offset_bytes += from;
+        slab.to.offset_bytes += to;
+        slab
+    })
+}
+
+fn strides(end: &End) -> &[usize; MAX_DIMS] {
+    match end {
+        End::Host { strides, .. } => strides,
+        End::Device(site) => &site.strides,
+    }
+}
+
+fn offset(end: &End) -> usize {
+    match end {
+        End::Host { .. } => 0,
+        End::Device(site) => site.offset_bytes,
+    }
+}
+
 /// Returns the slabs of a box with the given strides (in elements) at both ends. An empty box has no slabs.
-pub(crate) fn slabs(
+fn slabs(
     extents: &[usize; MAX_DIMS],
     element_bytes: usize,
     from: &[usize; MAX_DIMS],
@@ -80,22 +105,6 @@ pub(crate) fn slabs(
         to: Pitches { offset_bytes: to_offset, row_bytes: to_row, slice_bytes: to_slice },
     };
     offsets.into_iter().map(slab).collect()
-}
-
-/// Returns the strides of a copy's end, in elements.
-pub(super) fn strides(end: &End) -> &[usize; MAX_DIMS] {
-    match end {
-        End::Host { strides, .. } => strides,
-        End::Device(site) => &site.strides,
-    }
-}
-
-/// Returns the offset of a copy's end in its memory, in bytes.
-pub(super) fn offset(end: &End) -> usize {
-    match end {
-        End::Host { .. } => 0,
-        End::Device(site) => site.offset_bytes,
-    }
 }
 
 #[cfg(test)]

@@ -165,7 +165,7 @@ impl Bench {
     fn issue(&self, task: u64, after: &[u64], forks: bool) -> (usize, Vec<Moment>) {
         let after: Vec<_> = after.iter().map(|task| TaskId(*task)).collect();
         let before = self.backend.calls.lock().len();
-        self.gpu.open(TaskId(task), &after).unwrap().close(forks).unwrap();
+        self.gpu.open(TaskId(task), &after, &[]).unwrap().close(forks).unwrap();
         let stream = self.gpu.tasks.lock()[&TaskId(task)].0;
         let calls = self.backend.calls.lock();
         let wait = |call: &Call| match call {
@@ -199,10 +199,34 @@ fn task_waits_for_events_of_predecessors_on_other_streams() {
     let (third, waits) = bench.issue(3, &[1, 2], false);
     assert_eq!(
         (third, waits),
-        (one, vec![(other, 0)]),
-        "on the stream of the first task, after the event of the second"
+        (other, vec![(one, 0)]),
+        "on the stream of the second task, after the event of the first"
     );
-    assert_eq!(bench.issue(4, &[3, 2], false), (one, vec![]), "a chain needs no event, and no wait is repeated");
+    assert_eq!(bench.issue(4, &[1, 3], false), (other, vec![]), "a chain needs no event, and no wait is repeated");
+}
+
+#[test]
+fn task_that_follows_several_waits_only_for_the_last_of_a_chain() {
+    let bench = Bench::new().with_short_tasks();
+    bench.issue(0, &[], true);
+    bench.issue(1, &[0], false);
+    let (second, waits) = bench.issue(2, &[0], false);
+    assert_eq!(waits.len(), 1, "on another stream than the first task");
+    bench.backend.calls.lock().clear();
+    let mut session = bench.gpu.open(TaskId(3), &[], &[]).unwrap();
+    session.follow(&[TaskId(0), TaskId(2)]).unwrap();
+    session.close(false).unwrap();
+    let calls = std::mem::take(&mut *bench.backend.calls.lock());
+    let waits: Vec<_> = calls.iter().filter(|call| matches!(call, Call::Wait(..))).collect();
+    assert!(matches!(waits[..], [Call::Wait(_, (stream, 0))] if *stream == second), "{calls:?}");
+}
+
+#[test]
+fn task_goes_to_the_stream_of_a_task_that_it_follows_if_all_are_equally_busy() {
+    let bench = Bench::new().with_short_tasks();
+    let streams: Vec<_> = (0..KERNEL_STREAMS as u64).map(|task| bench.issue(task, &[], false).0).collect();
+    bench.gpu.open(TaskId(99), &[], &[TaskId(5)]).unwrap().close(false).unwrap();
+    assert_eq!(bench.gpu.tasks.lock()[&TaskId(99)].0, streams[5]);
 }
 
 #[test]
@@ -280,7 +304,7 @@ fn long_tasks_have_an_event_each_if_few_are_in_flight() {
 
 /// Issues a task whose body uses its own device: it issues another task, polls, and arms a waker.
 fn issue_busy(gpu: &Gpu<Arc<Scripted>>, task: u64, nested: usize) {
-    let mut session = gpu.open(TaskId(task), &[]).unwrap();
+    let mut session = gpu.open(TaskId(task), &[], &[]).unwrap();
     let of_ours = session.scratch(1000).unwrap();
     if nested > 0 {
         issue_busy(gpu, task + 1, nested - 1);
@@ -304,7 +328,7 @@ fn body_may_use_its_own_device() {
 #[test]
 fn dropped_session_is_waited_for_and_not_in_flight() {
     let bench = Bench::new();
-    let mut session = bench.gpu.open(TaskId(1), &[]).unwrap();
+    let mut session = bench.gpu.open(TaskId(1), &[], &[]).unwrap();
     session.add_private([0u8; 8].as_mut_ptr(), 8).unwrap();
     session.scratch(1000).unwrap();
     drop(session);

@@ -150,7 +150,7 @@ fn enqueue(
     let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(task)));
     let reductions = running::as_part_of(runtime, task, begin);
     let reductions = reductions.map_err(|payload| Refused::Failed(FailureReason::from_panic(payload)))?;
-    let mut session = device.open(task.shared().id, after).map_err(Refused::before)?;
+    let mut session = device.open(task.shared().id, after, combines_after).map_err(Refused::before)?;
     for Private { access, first, bytes } in reductions {
         sites[access].base = session.add_private(first, bytes).map_err(Refused::before)?;
         sites[access].offset_bytes = 0;
@@ -160,6 +160,8 @@ fn enqueue(
         let begun = Contribution::begin(&mut *session, combination, &mut sites[access]);
         contributions.push(begun.map_err(Refused::before)?);
     }
+    // The successors of a reduction are mostly joins and the next reduction, so it needs no event of its own.
+    let forks = task.forks() && contributions.is_empty() && releases_early(task);
     let mut roomy = Roomy { session: &mut *session, room };
     let called = call_body(runtime, task, &mut roomy, &sites).and_then(|()| {
         let combined = roomy.session.follow(combines_after);
@@ -168,7 +170,7 @@ fn enqueue(
         combined.map_err(FailureReason::Device)
     });
     let Err(reason) = called else {
-        let closed = session.close(task.forks() && releases_early(task));
+        let closed = session.close(forks);
         return closed.map_err(|error| Refused::Failed(FailureReason::Device(error)));
     };
     // A body that calls the device interface itself can break the device, and the body's own error need not say so.

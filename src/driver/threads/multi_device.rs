@@ -190,7 +190,7 @@ fn enqueue(runtime: u64, rooms: Vec<Room<'_>>, devices: &Devices, launch: &mut L
     let mut sessions = Sessions { rooms, sessions: Vec::new(), parts, current: 0, owners };
     for device in &across.devices {
         let accelerator = devices.accelerator(*device).expect("the device is an accelerator");
-        match accelerator.open(task.shared().id, &[]) {
+        match accelerator.open(task.shared().id, &[], &[]) {
             Ok(session) => sessions.sessions.push(session),
             Err(error) => return Enqueued::before(*device, error),
         }
