@@ -5,7 +5,7 @@ cargo clippy --all-targets --quiet -- -D warnings
 # `--all-targets` omits the tests that are not part of `cargo test`.
 cargo clippy --test mz --test lanes --test cg_numerics --quiet -- -D warnings
 step "each feature alone, and none"
-for features in "" cuda hip macros opencl profile progress signals spans sim graph; do
+for features in "" cuda dynamic graph hip macros opencl profile progress signals sim spans; do
     cargo clippy --package thalweg --lib --quiet --features "$features" -- -D warnings
 done
 step "tests without features"
