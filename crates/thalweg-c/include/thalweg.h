@@ -235,8 +235,8 @@ tw_status tw_data_zeros(tw_runtime rt, uint32_t type, size_t ndim, const size_t 
 // `shape` points to `ndim` numbers, and `data` to a variable.
 tw_status tw_data_zeros_of_size(tw_runtime rt, size_t size, size_t ndim, const size_t *shape, tw_data *data);
 
-// Makes a data object of the caller's memory, in place. `strides` are in elements, one per dimension; null stands for
-// an array without gaps. Until [`tw_data_release`] has returned, only tasks may touch the elements.
+// Makes a data object of the caller's memory, in place. `strides` are in elements, one per dimension; they may
+// be null if there are no gaps. Until [`tw_data_release`] has returned, only tasks may touch the elements.
 //
 // # Safety
 // `elements` points to elements of this type at these strides, which stay valid until `tw_data_release` has returned.

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 /// let x = AnyData::zeros(&rt, Dtype::F64, &[2, 3])?;
 /// rt.task("fill", vec![x.all().output()])
 ///     .cpu(|_, mut views| {
-///         assert_eq!((views[0].shape(), views[0].strides()), (&[2, 3][..], &[3, 1][..]));
+///         assert_eq!((views[0].shape(), views[0].strides()), (vec![2, 3], vec![3, 1]));
 ///         views[0].typed_mut::<f64, Ix2>().expect("float64").fill(1.0);
 ///     })
 ///     .submit()?;
