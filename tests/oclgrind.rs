@@ -41,6 +41,8 @@ fn run(program: &Path, arguments: &[&str]) -> Option<(String, String)> {
     command.args(arguments).env("RUST_BACKTRACE", "0");
     command.env("OCL_ICD_VENDORS", folder.path()).env("THALWEG_REQUIRE", "opencl").env("THALWEG_TEST_UNITS", "OPENCL");
     command.env("OCLGRIND_DATA_RACES", "1").env("OCLGRIND_LOG", &log).env("OCLGRIND_MAX_ERRORS", "10");
+    // Oclgrind counts the local memory of all kernels of a program, where devices count that of the launched one.
+    command.env("OCLGRIND_LOCAL_MEM_SIZE", "65536");
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     let log = std::fs::read_to_string(&log).unwrap_or_default();
