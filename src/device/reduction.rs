@@ -112,9 +112,8 @@ impl Contribution {
     fn geometry(&self) -> ([i64; 2], [i64; 3], [i64; 4]) {
         let DeviceSite { extents, strides, .. } = &self.whole;
         let n: usize = extents.iter().product();
-        let last: usize = extents.iter().zip(strides).map(|(extent, stride)| extent.saturating_sub(1) * stride).sum();
         let [_, n1, n2, n3] = extents.map(|extent| count(extent.max(1)));
-        ([count(n), count(last + 1)], [n1, n2, n3], strides.map(count))
+        ([count(n), count(self.whole.span())], [n1, n2, n3], strides.map(count))
     }
 }
 

@@ -17,6 +17,17 @@ pub struct DeviceSite {
     pub(crate) extents: [usize; MAX_DIMS],
 }
 
+impl DeviceSite {
+    /// Returns the number of elements from the region's first to its last, gaps included.
+    pub(crate) fn span(&self) -> usize {
+        let Self { extents, strides, .. } = self;
+        match extents.contains(&0) {
+            true => 0,
+            false => extents.iter().zip(strides).map(|(extent, stride)| (extent - 1) * stride).sum::<usize>() + 1,
+        }
+    }
+}
+
 macro_rules! views {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*

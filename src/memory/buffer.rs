@@ -5,7 +5,7 @@ use super::dlpack::Layout as TensorLayout;
 use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
 use super::shared_pages::Part;
-use super::strides::strides_of;
+use super::strides::{is_contiguous, strides_of};
 use super::{Element, Reserved, Unified, huge};
 use crate::depend::{Datum, Residence};
 use crate::ids::{DataId, SpaceId};
@@ -283,13 +283,7 @@ impl DataCell {
 
     /// Returns whether the elements of `block` are contiguous in the host copy.
     pub(crate) fn is_contiguous(&self, block: &Block) -> bool {
-        let (extents, mut run) = (block.extents(), 1);
-        block.is_empty()
-            || (0..MAX_DIMS).rev().filter(|d| extents[*d] > 1).all(|d| {
-                let is_next = self.strides[d] == run;
-                run *= extents[d];
-                is_next
-            })
+        is_contiguous(&block.extents(), &self.strides)
     }
 
     /// Returns the address of the first element of `block` in the host copy.

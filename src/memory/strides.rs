@@ -13,6 +13,17 @@ pub(crate) fn strides_of(shape: &[usize; MAX_DIMS]) -> [usize; MAX_DIMS] {
     strides
 }
 
+/// Returns whether the elements of a box follow each other without gaps, in row-major order.
+pub(super) fn is_contiguous(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS]) -> bool {
+    let mut run = 1;
+    extents.contains(&0)
+        || (0..MAX_DIMS).rev().filter(|d| extents[*d] > 1).all(|d| {
+            let is_next = strides[d] == run;
+            run *= extents[d];
+            is_next
+        })
+}
+
 /// Returns the strides of an array in row-major order, possibly with gaps between its rows. The stride of a dimension
 /// of extent 1 has no meaning, so it is replaced by the stride of an array without gaps in that dimension.
 pub(super) fn strides_of_view(shape: &[usize], strides: &[isize]) -> Result<[usize; MAX_DIMS], SubmitError> {

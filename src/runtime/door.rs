@@ -268,18 +268,21 @@ impl InChild for Door {
 /// Panics if they cannot be counted.
 #[track_caller]
 fn elements_of<T>(shape: &[usize]) -> usize {
-    // An extent of 0 must not hide the other extents, because strides are computed from them.
-    let most =
-        shape.iter().filter(|extent| **extent > 0).try_fold(1usize, |product, extent| product.checked_mul(*extent));
-    let is_countable =
-        most.is_some_and(|most| std::alloc::Layout::array::<T>(most).is_ok() && isize::try_from(most).is_ok());
     assert!(
-        is_countable,
+        is_countable(shape, size_of::<T>()),
         "cannot register an array of {shape:?} elements of {} bytes each: the size overflows `isize`; try smaller \
          extents, or several arrays",
         size_of::<T>()
     );
     shape.iter().product()
+}
+
+/// Returns whether the offsets and bytes of an array can be counted. An extent of 0 must not hide the other extents,
+/// because strides are computed from them.
+pub(super) fn is_countable(shape: &[usize], element_bytes: usize) -> bool {
+    let mut extents = shape.iter().filter(|extent| **extent > 0);
+    let most = extents.try_fold(element_bytes.max(1), |product, extent| product.checked_mul(*extent));
+    most.is_some_and(|most| isize::try_from(most).is_ok())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Creation and reading of data objects whose types are values.
 
-use super::door::Door;
+use super::door::{Door, is_countable};
 use super::runtime::Runtime;
 use crate::error::{RunError, SubmitError};
 use crate::memory::adopted::ImportError;
@@ -52,10 +52,7 @@ impl AnyData {
         if dtype.size() == 0 {
             return refuse("its elements have no bytes; try elements of one byte or more");
         }
-        // An extent of 0 must not hide the other extents, because strides are computed from them.
-        let most =
-            shape.iter().filter(|extent| **extent > 0).try_fold(dtype.size(), |n, extent| n.checked_mul(*extent));
-        if most.is_none_or(|most| isize::try_from(most).is_err()) {
+        if !is_countable(shape, dtype.size()) {
             return refuse("the size overflows `isize`; try smaller extents, or several arrays");
         }
         let (door, bytes) = (&*rt.door, shape.iter().product::<usize>() * dtype.size());

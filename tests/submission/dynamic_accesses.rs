@@ -183,7 +183,7 @@ fn view_has_only_what_its_access_allows() {
             assert!(views[0].typed_mut::<f64, Ix2>().is_none() && views[0].typed::<f64, Ix2>().is_some());
             assert!(views[0].typed::<f32, Ix2>().is_none() && views[0].typed::<f64, Ix1>().is_none());
             assert_eq!((views[0].bytes().unwrap().len(), views[0].to_bytes().len()), (24, 24));
-            assert_eq!((views[1].shape(), views[1].strides()), (vec![2, 1], vec![3, 1]));
+            assert_eq!((views[1].shape(), views[1].strides()), (&[2, 1][..], &[3, 1][..]));
             assert!(!views[1].is_contiguous() && views[1].bytes().is_none() && views[1].is_writable());
             assert_eq!(views[1].to_bytes().len(), 16);
             assert!(views[2].as_ptr().is_null() && views[2].bytes().is_none() && views[2].to_bytes().is_empty());

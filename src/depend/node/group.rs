@@ -230,7 +230,7 @@ impl Boxed {
 
 #[allow(unsafe_code)] // the contract of `Body`
 // SAFETY: `accesses` calls the same method of the body inside, whose implementation upholds the contract. The group is
-// in an `Arc` that no method replaces. The body stands at no place.
+// in an `Arc` that no method replaces. `stands_at` is the default, which reads nothing.
 unsafe impl Body for Boxed {
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
         self.body.accesses(visit);

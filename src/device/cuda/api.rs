@@ -182,7 +182,7 @@ impl Api for Cuda {
     }
 
     unsafe fn restore(context: usize) -> Result<(), ApiError> {
-        // SAFETY: the caller passes a context that was current, or null, which stands for none.
+        // SAFETY: the caller passes a context that was current, or null if there was none.
         call("cuCtxSetCurrent", unsafe { (functions().cuCtxSetCurrent)(ptr::with_exposed_provenance_mut(context)) })
     }
 

@@ -1,6 +1,6 @@
 //! A task's stream and regions as cudarc's types, for bodies that call libraries and kernels through cudarc.
 //!
-//! cudarc's values free what they refer to when they are dropped. Invariants:
+//! cudarc's values free their memory or stream when they are dropped. Invariants:
 //! 1. cudarc never destroys a stream of the runtime, because it only borrows the stream.
 //! 2. cudarc never frees a region, because its slices stay in a [`Cudarc`], which leaks them. Bodies get views.
 
@@ -47,14 +47,14 @@ impl Cudarc {
     /// them, which may belong to other tasks.
     pub fn view<'v, T>(&'v self, region: &'v DeviceView<'_, T>) -> CudaView<'v, T> {
         let (slice, len) = self.slice(region);
-        // SAFETY: the region has elements of this type, of which the slice contains `len`.
+        // SAFETY: the region has elements of this type, and the slice contains `len` of them.
         unsafe { slice.transmute(len) }.expect("the slice has as many bytes")
     }
 
     /// Like [`view`](Self::view), for writing.
     pub fn view_mut<'v, T>(&'v self, region: &'v mut DeviceViewMut<'_, T>) -> CudaViewMut<'v, T> {
         let (slice, len) = self.slice(region);
-        // SAFETY: the region has elements of this type, of which the slice contains `len`.
+        // SAFETY: the region has elements of this type, and the slice contains `len` of them.
         unsafe { slice.transmute_mut(len) }.expect("the slice has as many bytes")
     }
 
@@ -62,8 +62,7 @@ impl Cudarc {
     #[allow(clippy::mut_from_ref, reason = "each call returns another slice")]
     fn slice<R: DeviceRegion>(&self, region: &R) -> (&mut CudaSlice<u8>, usize) {
         let (site, bytes) = (region.place(), size_of::<R::Element>());
-        let last: usize = site.extents.iter().zip(site.strides).map(|(n, stride)| n.saturating_sub(1) * stride).sum();
-        let len = if site.extents.contains(&0) { 0 } else { last + 1 };
+        let len = site.span();
         let address = (site.base + site.offset_bytes) as u64;
         // SAFETY: the region is in memory that exists until the task has ended. Bytes are valid whatever they are.
         let slice = unsafe { self.stream.upgrade_device_ptr(address, len * bytes) };

@@ -50,11 +50,23 @@ where
     }
 }
 
+/// Expands to `$visit!(number T)` or `$visit!(complex T)` for the type of these elements, or to `None` if they have no
+/// operation.
 macro_rules! by_type {
-    ($dtype:expr, $visit:ident, integers and floats: $($name:ident $t:ty),*; complex: $($complex:ident $c:ty),*) => {
+    ($dtype:expr, $visit:ident) => {
         match $dtype {
-            $(Dtype::$name => $visit!(number $t),)*
-            $(Dtype::$complex => $visit!(complex $c),)*
+            Dtype::I8 => $visit!(number i8),
+            Dtype::I16 => $visit!(number i16),
+            Dtype::I32 => $visit!(number i32),
+            Dtype::I64 => $visit!(number i64),
+            Dtype::U8 => $visit!(number u8),
+            Dtype::U16 => $visit!(number u16),
+            Dtype::U32 => $visit!(number u32),
+            Dtype::U64 => $visit!(number u64),
+            Dtype::F32 => $visit!(number f32),
+            Dtype::F64 => $visit!(number f64),
+            Dtype::C64 => $visit!(complex Complex<f32>),
+            Dtype::C128 => $visit!(complex Complex<f64>),
             Dtype::Bool | Dtype::F16 | Dtype::Bf16 | Dtype::Bytes(_) => None,
         }
     };
@@ -78,9 +90,7 @@ impl Op {
                 if self == Self::Sum { id::<$t>(&Sum) } else { None }
             };
         }
-        by_type!(dtype, id, integers and floats: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
-            F32 f32, F64 f64; complex: C64 Complex<f32>, C128 Complex<f64>)
-        .map(Mode::Reduction)
+        by_type!(dtype, id).map(Mode::Reduction)
     }
 
     /// Makes the replica of an access with this operation, to begin later. The region is within the data object's
@@ -105,7 +115,6 @@ impl Op {
                 if self == Self::Sum { boxed::<$t, _>(cell, block, Sum) } else { None }
             };
         }
-        by_type!(dtype, boxed, integers and floats: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
-            F32 f32, F64 f64; complex: C64 Complex<f32>, C128 Complex<f64>)
+        by_type!(dtype, boxed)
     }
 }

@@ -57,7 +57,7 @@ impl Access for Stored {
         };
         // SAFETY: the engine runs the body once its dependences are satisfied, so no conflicting task runs at the same
         // time (rule 2 of `memory`), and elements of the data object's type are at the site.
-        unsafe { AnyView::new(site, self.declared.block(), (self.dtype, self.ndim), self.is_writable()) }
+        unsafe { AnyView::new(site, self.declared.block().extents(), (self.dtype, self.ndim), self.is_writable()) }
     }
 
     fn device_view<'a>(&'a self, site: DeviceSite) -> AnyDeviceView<'a> {

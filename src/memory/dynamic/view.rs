@@ -4,7 +4,8 @@ use super::Dtype;
 use crate::depend::Site;
 use crate::kernel::{DeviceRegion, DeviceSite, DeviceView, DeviceViewMut};
 use crate::memory::dlpack::DlElement;
-use crate::memory::{BoxCopy, Shape, Spans, copy_box, strides_of};
+use crate::memory::strides::{is_contiguous, strides_of};
+use crate::memory::{BoxCopy, Shape, Spans, copy_box};
 use crate::region::{Block, MAX_DIMS};
 use crate::sealed::Sealed;
 use std::marker::PhantomData;
@@ -18,7 +19,7 @@ use std::marker::PhantomData;
 /// let x = AnyData::zeros(&rt, Dtype::F64, &[2, 3])?;
 /// rt.task("fill", vec![x.all().output()])
 ///     .cpu(|_, mut views| {
-///         assert_eq!((views[0].shape(), views[0].strides()), (vec![2, 3], vec![3, 1]));
+///         assert_eq!((views[0].shape(), views[0].strides()), (&[2, 3][..], &[3, 1][..]));
 ///         views[0].typed_mut::<f64, Ix2>().expect("float64").fill(1.0);
 ///     })
 ///     .submit()?;
@@ -29,7 +30,7 @@ use std::marker::PhantomData;
 pub struct AnyView<'a> {
     /// The site of the region; `None` if the access gives no view, as `after` does.
     site: Option<Site>,
-    block: Block,
+    extents: [usize; MAX_DIMS],
     dtype: Dtype,
     ndim: u8,
     is_writable: bool,
@@ -45,8 +46,13 @@ impl<'a> AnyView<'a> {
     /// # Safety
     /// For `'a`, elements of this type are at the site, which dependences let the task read, and write if
     /// `is_writable`. No other view of the region exists in the task.
-    pub(super) unsafe fn new(site: Option<Site>, block: Block, (dtype, ndim): (Dtype, u8), is_writable: bool) -> Self {
-        Self { site, block, dtype, ndim, is_writable, region: PhantomData }
+    pub(super) unsafe fn new(
+        site: Option<Site>,
+        extents: [usize; MAX_DIMS],
+        (dtype, ndim): (Dtype, u8),
+        is_writable: bool,
+    ) -> Self {
+        Self { site, extents, dtype, ndim, is_writable, region: PhantomData }
     }
 
     /// Returns the element type.
@@ -55,18 +61,19 @@ impl<'a> AnyView<'a> {
     }
 
     /// Returns the number of elements along each dimension.
-    pub fn shape(&self) -> Vec<usize> {
-        self.block.extents()[..usize::from(self.ndim)].to_vec()
+    pub fn shape(&self) -> &[usize] {
+        &self.extents[..usize::from(self.ndim)]
     }
 
     /// Returns the number of elements from one index to the next, per dimension; zeros if the access gives no view.
-    pub fn strides(&self) -> Vec<usize> {
-        self.site.map_or([0; MAX_DIMS], |site| site.strides)[..usize::from(self.ndim)].to_vec()
+    pub fn strides(&self) -> &[usize] {
+        let strides = self.site.as_ref().map_or(&[0; MAX_DIMS], |site| &site.strides);
+        &strides[..usize::from(self.ndim)]
     }
 
     /// Returns the number of elements.
     pub fn len(&self) -> usize {
-        self.block.volume()
+        self.extents.iter().product()
     }
 
     /// Returns whether there are no elements.
@@ -91,15 +98,7 @@ impl<'a> AnyView<'a> {
 
     /// Returns whether the elements follow each other without gaps, in row-major order.
     pub fn is_contiguous(&self) -> bool {
-        let (extents, mut run) = (self.block.extents(), 1);
-        self.site.is_some_and(|site| {
-            self.is_empty()
-                || (0..MAX_DIMS).rev().filter(|d| extents[*d] > 1).all(|d| {
-                    let is_next = site.strides[d] == run;
-                    run *= extents[d];
-                    is_next
-                })
-        })
+        self.site.is_some_and(|site| is_contiguous(&self.extents, &site.strides))
     }
 
     /// Returns the bytes of the elements, if they are contiguous and the access gives a view.
@@ -125,7 +124,7 @@ impl<'a> AnyView<'a> {
     pub fn typed<T: DlElement, S: Shape>(&self) -> Option<S::View<'_, T>> {
         let site = self.site.filter(|_| self.is_of::<T, S>())?;
         // SAFETY: elements of this type are at the site, and nothing writes them while the view is borrowed.
-        Some(unsafe { S::view(site, &S::Spans::of_block(&self.block)) })
+        Some(unsafe { S::view(site, &S::Spans::of_block(&Block::whole(&self.extents))) })
     }
 
     /// Returns a typed view for writing, if the region has this type and number of dimensions and the task may write
@@ -134,32 +133,36 @@ impl<'a> AnyView<'a> {
         let site = self.site.filter(|_| self.is_writable && self.is_of::<T, S>())?;
         // SAFETY: elements of this type are at the site, the task may write them, and the exclusive borrow excludes
         // other views.
-        Some(unsafe { S::view_mut(site, &S::Spans::of_block(&self.block)) })
+        Some(unsafe { S::view_mut(site, &S::Spans::of_block(&Block::whole(&self.extents))) })
     }
 
-    /// Copies the elements in row-major order.
+    /// Copies the elements in row-major order. Returns nothing if the access gives no view.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; if self.site.is_some() { self.len() * self.dtype.size() } else { 0 }];
-        self.copy_to(&mut bytes);
+        let Some(from) = self.site else { return Vec::new() };
+        let mut bytes = vec![0; self.len() * self.dtype.size()];
+        let to = Site { first: bytes.as_mut_ptr(), strides: strides_of(&self.extents) };
+        // SAFETY: the view has the elements of its shape at the site, and the vector has as many bytes.
+        unsafe { self.copy(from, to) };
         bytes
-    }
-
-    /// Copies the elements in row-major order to `bytes`, or as many as fit.
-    pub(crate) fn copy_to(&self, bytes: &mut [u8]) {
-        let (size, extents) = (self.dtype.size(), self.block.extents());
-        let Some(site) = self.site.filter(|_| bytes.len() == self.len() * size) else { return };
-        let to = Site { first: bytes.as_mut_ptr(), strides: strides_of(&extents) };
-        // SAFETY: the view has the elements of its shape at the site, and the slice has the same number of bytes.
-        unsafe { copy_box(&BoxCopy { from: site, to, extents, element_bytes: size }) };
     }
 
     /// Copies elements in row-major order from `bytes` to the region, if the task may write it and the lengths agree.
     pub(crate) fn copy_from(&mut self, bytes: &[u8]) {
-        let (size, extents) = (self.dtype.size(), self.block.extents());
-        let Some(site) = self.site.filter(|_| self.is_writable && bytes.len() == self.len() * size) else { return };
-        let from = Site { first: bytes.as_ptr().cast_mut(), strides: strides_of(&extents) };
-        // SAFETY: as in `copy_to`, in the other direction; the slice is only read.
-        unsafe { copy_box(&BoxCopy { from, to: site, extents, element_bytes: size }) };
+        let bytes_needed = self.len() * self.dtype.size();
+        let Some(to) = self.site.filter(|_| self.is_writable && bytes.len() == bytes_needed) else { return };
+        let from = Site { first: bytes.as_ptr().cast_mut(), strides: strides_of(&self.extents) };
+        // SAFETY: the slice has as many bytes as the region, of which the task may write all, and is only read.
+        unsafe { self.copy(from, to) }
+    }
+
+    /// Copies the elements of a box of this view's shape.
+    ///
+    /// # Safety
+    /// Both sites have all elements, which may be read and written, and do not overlap.
+    unsafe fn copy(&self, from: Site, to: Site) {
+        let (extents, element_bytes) = (self.extents, self.dtype.size());
+        // SAFETY: the caller upholds the same contract.
+        unsafe { copy_box(&BoxCopy { from, to, extents, element_bytes }) };
     }
 }
 
