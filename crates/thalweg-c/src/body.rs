@@ -93,8 +93,8 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// Calls the body.
-    pub(crate) fn run(mut self, context: &Context, mut views: Vec<AnyView<'_>>) -> Result<(), BoxError> {
-        let views: Vec<tw_view> = views.iter_mut().map(view).collect();
+    pub(crate) fn run(mut self, context: &Context, views: Vec<AnyView<'_>>) -> Result<(), BoxError> {
+        let views: Vec<tw_view> = views.iter().map(view).collect();
         let mut context = tw_context { context, failure: None };
         // SAFETY: the caller of `tw_submit` promises that the body is a function of this type, which uses the views as
         // declared and only while it runs.
@@ -107,11 +107,11 @@ impl Bound {
     }
 }
 
-fn view(view: &mut AnyView<'_>) -> tw_view {
+fn view(view: &AnyView<'_>) -> tw_view {
     let (mut shape, mut strides) = ([1; TW_MAX_DIMS], [1; TW_MAX_DIMS]);
     let ndim = view.shape().len();
-    shape[..ndim].copy_from_slice(&view.shape());
-    strides[..ndim].copy_from_slice(&view.strides());
+    shape[..ndim].copy_from_slice(view.shape());
+    strides[..ndim].copy_from_slice(view.strides());
     tw_view {
         data: view.as_ptr().cast_mut().cast(),
         ndim,

@@ -289,23 +289,32 @@ pub(crate) fn ranges(
     Ok((0..ndim).map(|d| lo[d]..hi[d]).collect())
 }
 
+/// Returns a region of a data object, and its runtime.
+///
 /// # Safety
 /// `lo` and `hi` are null or point to as many numbers as the data object has dimensions.
-unsafe fn region(call: &str, data: &AnyData, lo: *const usize, hi: *const usize) -> Result<AnyRegion, Problem> {
+unsafe fn region(
+    call: &str,
+    data: tw_data,
+    lo: *const usize,
+    hi: *const usize,
+) -> Result<(AnyRegion, Arc<Runtime>), Problem> {
+    let (data, rt) = {
+        let found = get(call, "data object", &DATA, data.id)?;
+        (found.data.clone(), found.rt.clone())
+    };
     if lo.is_null() != hi.is_null() {
         return Err(Problem::invalid(call, "one of `lo` and `hi` is null; try both or none"));
     }
-    let (mut ranges, dimensions) = (Vec::new(), data.shape().len());
+    let (shape, mut ranges) = (data.shape(), Vec::new());
     if !lo.is_null() {
-        // SAFETY: both have a number for each dimension, by this function's contract.
-        ranges = (0..dimensions).map(|d| unsafe { *lo.add(d)..*hi.add(d) }).collect();
+        // SAFETY: there is a number for each dimension, by this function's contract.
+        ranges = (0..shape.len()).map(|d| unsafe { *lo.add(d)..*hi.add(d) }).collect();
     }
-    let region = data.block(&ranges);
-    let fits = region.shape().iter().zip(data.shape()).all(|(part, whole)| *part <= whole);
-    if ranges.iter().any(|range| range.start > range.end) || !fits {
+    if ranges.iter().zip(shape).any(|(range, extent)| range.start > range.end || range.end > extent) {
         return Err(Problem::invalid(call, &format!("its region {ranges:?} is not in {data:?}; try one that is")));
     }
-    Ok(region)
+    Ok((data.block(&ranges), rt))
 }
 
 /// Waits for the value of a region, and copies its elements in row-major order to `elements`. The region is the box
@@ -324,12 +333,8 @@ pub unsafe extern "C" fn tw_data_read(
 ) -> tw_status {
     const CALL: &str = "tw_data_read";
     call(|| {
-        let (data, rt) = {
-            let found = get(CALL, "data object", &DATA, data.id)?;
-            (found.data.clone(), found.rt.clone())
-        };
         // SAFETY: the corners have as many numbers as dimensions, by this function's contract.
-        let region = unsafe { region(CALL, &data, lo, hi) }?;
+        let (region, rt) = unsafe { region(CALL, data, lo, hi) }?;
         if region.bytes() != bytes || elements.is_null() {
             let problem = format!("it has room for {bytes} bytes, and the region has {}; try as many", region.bytes());
             return Err(Problem::invalid(CALL, &problem));
@@ -355,12 +360,8 @@ pub unsafe extern "C" fn tw_data_write(
 ) -> tw_status {
     const CALL: &str = "tw_data_write";
     call(|| {
-        let (data, rt) = {
-            let found = get(CALL, "data object", &DATA, data.id)?;
-            (found.data.clone(), found.rt.clone())
-        };
         // SAFETY: the corners have as many numbers as dimensions, by this function's contract.
-        let region = unsafe { region(CALL, &data, lo, hi) }?;
+        let (region, rt) = unsafe { region(CALL, data, lo, hi) }?;
         if elements.is_null() {
             return Err(Problem::invalid(CALL, "its elements are null; try an array"));
         }

@@ -34,6 +34,7 @@ int main(void) {
   /* Regions. */
   REFUSED(TW_INVALID, tw_data_read(x, four, NULL, memory, 16), "both or none");
   REFUSED(TW_INVALID, tw_data_read(x, (size_t[]){3}, (size_t[]){2}, part, 8), "not in");
+  REFUSED(TW_INVALID, tw_data_read(x, (size_t[]){3}, (size_t[]){5}, part, 8), "not in");
   REFUSED(TW_INVALID, tw_data_read(x, NULL, NULL, part, 8), "16");
   REFUSED(TW_REFUSED, tw_data_write(x, NULL, NULL, part, 8), "16");
   REFUSED(TW_INVALID, tw_data_read(unknown, NULL, NULL, part, 8), "released");
