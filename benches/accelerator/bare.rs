@@ -20,7 +20,7 @@ type Launches = Box<dyn FnMut(usize) -> Result<f64>>;
 pub(crate) struct Bare {
     /// Launches kernels one by one.
     pub(crate) launches: Launches,
-    /// Launches graphs, each of which is a chain of [`RECORDED`] kernels.
+    /// Launches graphs that are chains of [`RECORDED`] kernels each.
     pub(crate) graphs: Option<Launches>,
 }
 

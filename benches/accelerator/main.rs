@@ -68,7 +68,7 @@ enum Question {
     Bandwidth,
     /// Which share of copies is hidden by kernels.
     Overlap,
-    /// What the driver's own calls cost (CUDA).
+    /// The costs of the driver's own calls (CUDA).
     Driver,
 }
 

@@ -215,7 +215,8 @@ impl Program<'_> {
             },
             move |k, ((mut u, forcing, mut r), (from, mut to), (zones, groups))| {
                 let tables = (&zones, &groups);
-                launches.step(benchmark, k, &mut u, &forcing, &mut r, &from, &mut to, tables)
+                let fields = gpu::batch::Fields { u: &mut u, forcing: &forcing, r: &mut r };
+                launches.step(benchmark, k, fields, (&from, &mut to), tables)
             },
         )
     }

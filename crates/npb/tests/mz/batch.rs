@@ -34,7 +34,7 @@ fn batches_on_cores_match_plain_loop() {
     }
 }
 
-/// BT's zones have different sizes, each of which has several thread groups in class W.
+/// BT's zones have different sizes, and in class W each zone has several thread groups.
 #[test]
 fn batches_on_accelerators_match_plain_loop() {
     for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {

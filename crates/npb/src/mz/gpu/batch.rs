@@ -74,7 +74,7 @@ impl Groups {
 /// The launches for a batch of zones.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// A zone of the batch, for what is the same in all of them.
+    /// The mesh of one zone; mesh widths and time step are the same in all zones.
     mesh: Mesh,
     numbers: i64,
     inside: i64,
@@ -91,6 +91,17 @@ pub struct Tables {
     pub zones: Vec<i64>,
     /// The thread groups.
     pub groups: Vec<i32>,
+}
+
+/// The fields of a batch that a step uses.
+#[derive(Debug)]
+pub struct Fields<'f, 'd> {
+    /// The solution, which the step advances.
+    pub u: &'f mut Writes<'d>,
+    /// The forcing.
+    pub forcing: &'f Reads<'d>,
+    /// The residual.
+    pub r: &'f mut Writes<'d>,
 }
 
 /// The tables on the device.
@@ -168,25 +179,21 @@ impl Batch {
     ///
     /// # Errors
     /// Returns an error if the device rejects the work.
-    #[allow(clippy::too_many_arguments)]
     pub fn step(
         &self,
         benchmark: Benchmark,
         k: &mut Launcher<'_>,
-        u: &mut Writes<'_>,
-        forcing: &Reads<'_>,
-        r: &mut Writes<'_>,
-        from: &Reads<'_>,
-        to: &mut Writes<'_>,
+        mut fields: Fields<'_, '_>,
+        (from, to): (&Reads<'_>, &mut Writes<'_>),
         tables: OnDevice<'_>,
     ) -> Enqueued {
-        self.receive(k, from, u, tables)?;
+        self.receive(k, from, fields.u, tables)?;
         match benchmark {
-            Benchmark::Bt => self.bt(k, u, forcing, r, tables)?,
-            Benchmark::Sp => self.sp(k, u, forcing, r, tables)?,
-            Benchmark::Lu => self.lu(k, u, forcing, r, tables)?,
+            Benchmark::Bt => self.bt(k, &mut fields, tables)?,
+            Benchmark::Sp => self.sp(k, &mut fields, tables)?,
+            Benchmark::Lu => self.lu(k, &mut fields, tables)?,
         }
-        self.send(k, &*u, to, tables)
+        self.send(k, &*fields.u, to, tables)
     }
 
     /// Copies received faces to the outer faces of u.
@@ -218,79 +225,60 @@ impl Batch {
         launch!(self, k, SEND, Groups::Faces, tables, (u, to), (sent))
     }
 
-    fn bt(
-        &self,
-        k: &mut Launcher<'_>,
-        u: &mut Writes<'_>,
-        forcing: &Reads<'_>,
-        r: &mut Writes<'_>,
-        tables: OnDevice<'_>,
-    ) -> Enqueued {
-        self.residual(self.mesh.dt, k, u, forcing, r, tables)?;
+    fn bt(&self, k: &mut Launcher<'_>, fields: &mut Fields<'_, '_>, tables: OnDevice<'_>) -> Enqueued {
+        self.residual(self.mesh.dt, k, fields, tables)?;
+        let Fields { u, r, .. } = fields;
         let mut scratch = k.scratch::<f64>(bt::STORED * self.inside as usize)?;
         let stored = &mut scratch;
         for (d, groups) in (0i32..).zip([Groups::X, Groups::Y, Groups::Z]) {
             let [a, b, c] = bt::weights(&self.mesh, d as usize);
             match d {
-                0 => launch!(self, k, BT_X, groups, tables, (&*u, &mut *r, &mut *stored), (a, b, c))?,
-                _ => launch!(self, k, BT_YZ, groups, tables, (&*u, &mut *r, &mut *stored), (d, a, b, c))?,
+                0 => launch!(self, k, BT_X, groups, tables, (&**u, &mut **r, &mut *stored), (a, b, c))?,
+                _ => launch!(self, k, BT_YZ, groups, tables, (&**u, &mut **r, &mut *stored), (d, a, b, c))?,
             }
         }
-        launch!(self, k, ADD, Groups::Components, tables, (u, &*r), (1.0))
+        launch!(self, k, ADD, Groups::Components, tables, (&mut **u, &**r), (1.0))
     }
 
-    fn sp(
-        &self,
-        k: &mut Launcher<'_>,
-        u: &mut Writes<'_>,
-        forcing: &Reads<'_>,
-        r: &mut Writes<'_>,
-        tables: OnDevice<'_>,
-    ) -> Enqueued {
+    fn sp(&self, k: &mut Launcher<'_>, fields: &mut Fields<'_, '_>, tables: OnDevice<'_>) -> Enqueued {
         let (t, dt) = (self.mesh.h.map(|h| 1.0 / h), self.mesh.dt);
-        self.residual(dt, k, u, forcing, r, tables)?;
-        launch!(self, k, TXINVR, Groups::Points, tables, (&*u, &mut *r), ())?;
+        self.residual(dt, k, fields, tables)?;
+        let Fields { u, r, .. } = fields;
+        launch!(self, k, TXINVR, Groups::Points, tables, (&**u, &mut **r), ())?;
         let mut scratch = k.scratch::<f64>(sp::STORED * self.inside as usize)?;
         let stored = &mut scratch;
-        launch!(self, k, SP_X, Groups::X, tables, (&*u, &mut *r, &mut *stored), (t[0], dt))?;
-        launch!(self, k, SP_YZ, Groups::Y, tables, (&*u, &mut *r, &mut *stored), (1, t[1], dt))?;
-        launch!(self, k, SP_YZ, Groups::Z, tables, (&*u, &mut *r, &mut *stored), (2, t[2], dt))?;
-        launch!(self, k, ADD, Groups::Components, tables, (u, &*r), (1.0))
+        launch!(self, k, SP_X, Groups::X, tables, (&**u, &mut **r, &mut *stored), (t[0], dt))?;
+        launch!(self, k, SP_YZ, Groups::Y, tables, (&**u, &mut **r, &mut *stored), (1, t[1], dt))?;
+        launch!(self, k, SP_YZ, Groups::Z, tables, (&**u, &mut **r, &mut *stored), (2, t[2], dt))?;
+        launch!(self, k, ADD, Groups::Components, tables, (&mut **u, &**r), (1.0))
     }
 
-    fn lu(
-        &self,
-        k: &mut Launcher<'_>,
-        u: &mut Writes<'_>,
-        forcing: &Reads<'_>,
-        r: &mut Writes<'_>,
-        tables: OnDevice<'_>,
-    ) -> Enqueued {
+    fn lu(&self, k: &mut Launcher<'_>, fields: &mut Fields<'_, '_>, tables: OnDevice<'_>) -> Enqueued {
+        let Fields { u, r, .. } = &mut *fields;
         let ([x, y, z], dt) = (self.mesh.h.map(|h| 1.0 / h), self.mesh.dt);
         // The boundary of w is never read, so it need not be zero.
         let mut scratch = k.scratch::<f64>(self.numbers as usize)?;
         let w = &mut scratch;
         for front in 0..self.fronts {
-            launch!(self, k, FORWARD, Groups::Rows, tables, (&*u, &*r, &mut *w), (front, x, y, z, dt))?;
+            launch!(self, k, FORWARD, Groups::Rows, tables, (&**u, &**r, &mut *w), (front, x, y, z, dt))?;
         }
         for front in 0..self.fronts {
-            launch!(self, k, BACKWARD, Groups::Rows, tables, (&*u, &mut *w), (front, x, y, z, dt))?;
+            launch!(self, k, BACKWARD, Groups::Rows, tables, (&**u, &mut *w), (front, x, y, z, dt))?;
         }
-        launch!(self, k, ADD, Groups::Components, tables, (&mut *u, &*w), (UPDATE))?;
-        self.residual(1.0, k, u, forcing, r, tables)
+        launch!(self, k, ADD, Groups::Components, tables, (&mut **u, &*w), (UPDATE))?;
+        self.residual(1.0, k, fields, tables)
     }
 
     fn residual(
         &self,
         scale: f64,
         k: &mut Launcher<'_>,
-        u: &Writes<'_>,
-        forcing: &Reads<'_>,
-        r: &mut Writes<'_>,
+        fields: &mut Fields<'_, '_>,
         tables: OnDevice<'_>,
     ) -> Enqueued {
+        let Fields { u, forcing, r } = fields;
         let [x, y, z] = self.mesh.h.map(|h| 1.0 / h);
-        launch!(self, k, RESIDUAL, Groups::Points, tables, (u, forcing, r), (scale, x, y, z))
+        launch!(self, k, RESIDUAL, Groups::Points, tables, (&**u, *forcing, &mut **r), (scale, x, y, z))
     }
 }
 
