@@ -126,6 +126,7 @@ pub use runtime::{
 };
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
+pub use sync::CallSite;
 
 /// The devices of this machine, as `thalweg doctor` shows them, and kernels compiled for devices of any machine.
 pub mod devices {

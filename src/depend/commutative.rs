@@ -219,16 +219,16 @@ mod tests {
     use crate::depend::{Body, Kinds, Lane, Meta, Side, Submitting};
     use crate::ids::{DataId, TaskId};
     use crate::memory::{NoBody, Payload};
+    use crate::sync::CallSite;
     use crate::sync::Pooled;
     use std::borrow::Cow;
-    use std::panic::Location;
     use std::sync::OnceLock;
 
     const DATA: DataId = DataId(0);
 
     /// Makes a ready task with a turn in each of these lines.
     fn task(id: u64, lines: &[&Arc<Line>]) -> OwnedTask {
-        let (name, location) = (Cow::Borrowed("task"), Location::caller());
+        let (name, location) = (Cow::Borrowed("task"), CallSite::caller());
         let meta = Meta {
             id: TaskId(id),
             name,

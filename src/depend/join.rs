@@ -18,10 +18,10 @@ use super::domain::live_domain;
 use super::node::{Bodiless, Body, Kinds, Lane, Meta, Own, OwnedTask, Piece, Submitting, TaskRef};
 use super::{AccessRecord, Accumulation, Datum, Mode};
 use crate::ids::{DataId, TaskId};
+use crate::sync::CallSite;
 use crate::sync::Flow;
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -55,7 +55,7 @@ impl LastJoin {
             return join.clone();
         }
         let piece = Piece { data: datum.id, block: datum.whole(), mode: Mode::Inout };
-        let join = make_plain(&tasks, (made_for, Location::caller()), &[piece]);
+        let join = make_plain(&tasks, (made_for, CallSite::caller()), &[piece]);
         self.0 = Some(Box::new((datum.id, tasks, join.clone())));
         join
     }
@@ -99,11 +99,7 @@ pub(super) fn standing_for(tasks: &[Predecessor], made_for: &Meta, pieces: &[Pie
     make_plain(tasks, (made_for.id, made_for.location), pieces)
 }
 
-fn make_plain(
-    tasks: &[Predecessor],
-    (id, location): (TaskId, &'static Location<'static>),
-    pieces: &[Piece],
-) -> TaskRef {
+fn make_plain(tasks: &[Predecessor], (id, location): (TaskId, CallSite), pieces: &[Piece]) -> TaskRef {
     let body = Bodiless::new(Kinds::NONE, |_| ()).at(pieces);
     let (join, ready) = make(tasks, (id, Cow::Borrowed("join"), location), body);
     if let Some(ready) = ready {
@@ -133,19 +129,19 @@ fn helper(
     /// The next ID. Starts above all IDs that submitted tasks can get.
     static NEXT: AtomicU64 = AtomicU64::new(1 << 61);
     let id = TaskId(NEXT.fetch_add(1, Ordering::Relaxed));
-    let meta = Meta { join, ..header((id, Cow::Borrowed("replay"), Location::caller())) };
+    let meta = Meta { join, ..header((id, Cow::Borrowed("replay"), CallSite::caller())) };
     let body = Bodiless::new(Kinds::NONE, accesses);
     Submitting::new(|| meta, own, body, 1, |body| body as *mut (dyn Body + 'static))
 }
 
-fn header((id, name, location): (TaskId, Cow<'static, str>, &'static Location<'static>)) -> Meta {
+fn header((id, name, location): (TaskId, Cow<'static, str>, CallSite)) -> Meta {
     let (lane, domain) = (Lane::new(0), OnceLock::new());
     Meta { id, name, location, priority: 0, internal: true, queues: false, join: true, lane, domain }
 }
 
 fn make<B: Body + 'static>(
     tasks: &[Predecessor],
-    made_for: (TaskId, Cow<'static, str>, &'static Location<'static>),
+    made_for: (TaskId, Cow<'static, str>, CallSite),
     body: B,
 ) -> (TaskRef, Option<OwnedTask>) {
     let meta = header(made_for);

@@ -7,10 +7,10 @@ use super::*;
 use crate::error::TaskFailure;
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
+use crate::sync::CallSite;
 use crate::sync::{LINKED, Pooled};
 use proptest::prelude::*;
 use std::borrow::Cow;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
@@ -52,7 +52,7 @@ impl Program {
         let meta = Meta {
             id: TaskId(self.tasks.len() as u64),
             name: Cow::Borrowed("task"),
-            location: Location::caller(),
+            location: CallSite::caller(),
             priority: 0,
             internal: false,
             queues: false,

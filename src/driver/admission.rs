@@ -9,16 +9,16 @@ use crate::depend::{AccessRecord, Body, Child, Domain, Group, Lane, Meta, Own, S
 use crate::engine::is_asked_by;
 use crate::error::SubmitError;
 use crate::ids::TaskId;
+use crate::sync::CallSite;
 use crate::sync::Pooled;
 use std::borrow::Cow;
-use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// The description of a task at submission.
 pub(crate) struct Description {
     pub(crate) name: Cow<'static, str>,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) location: CallSite,
     pub(crate) priority: i32,
     pub(crate) internal: bool,
     pub(crate) side: Option<Pooled<Side>>,

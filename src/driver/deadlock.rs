@@ -16,8 +16,8 @@
 
 use super::shared::Shared;
 use crate::depend::{AccessRecord, Body, Domain, Group, OwnedTask, Step, Task};
+use crate::sync::CallSite;
 use crate::sync::{Behind, Key, Search};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Maximum number of ancestor levels that are searched.
@@ -28,7 +28,7 @@ const MOST_LEVELS: usize = 1 << 10;
 pub(crate) struct Circle {
     /// Description of the task whose body waits.
     pub(crate) task: String,
-    pub(crate) submitted_at: &'static Location<'static>,
+    pub(crate) submitted_at: CallSite,
     /// Description of why the awaited event depends on this task.
     pub(crate) way: String,
 }
@@ -42,7 +42,7 @@ pub(crate) enum Vain {
     NoStack {
         /// Description of the task whose body waits.
         task: String,
-        submitted_at: &'static Location<'static>,
+        submitted_at: CallSite,
     },
 }
 

@@ -17,11 +17,12 @@ use super::reasons::PendingTasks;
 use crate::depend::{Body, ExposedTask, Meta, Task};
 use crate::ids::{TaskId, UnitId};
 use crate::machine::Machine;
+use crate::sync::CallSite;
 use crate::sync::drop_quietly;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// Default time without a finished task after which a stall is reported; the builder can override it.
@@ -92,11 +93,11 @@ pub struct RunningTask {
     /// Name of the task.
     pub name: String,
     /// Source location where the task was submitted.
-    pub submitted_at: &'static Location<'static>,
+    pub submitted_at: CallSite,
     /// Regions that other tasks may be waiting for, with their access modes.
     pub holds: Vec<String>,
     /// Call site at which the task's body waits; `None` if the body does not wait.
-    pub waits_at: Option<&'static Location<'static>>,
+    pub waits_at: Option<CallSite>,
 }
 
 impl RunningTask {
@@ -107,7 +108,7 @@ impl RunningTask {
             holds.push(format!("{} {} ({})", access.datum, access.datum.describe(access.block), access.mode));
         });
         let Meta { id, name, location, .. } = task.shared();
-        Self { unit, task: *id, name: name.clone().into_owned(), submitted_at: location, holds, waits_at: None }
+        Self { unit, task: *id, name: name.clone().into_owned(), submitted_at: *location, holds, waits_at: None }
     }
 }
 
@@ -240,7 +241,7 @@ pub(super) fn begun_tasks(
     let (mut running, mut waiting) = (Vec::new(), Vec::new());
     for (slot, exposed) in slots.iter().enumerate() {
         let unit = machine.units()[if slot < machine.num_units() { slot } else { 0 }].id;
-        let see = |task: &Task, body: &(dyn Body + 'static), waits_at: Option<&'static Location<'static>>, _: bool| {
+        let see = |task: &Task, body: &(dyn Body + 'static), waits_at: Option<CallSite>, _: bool| {
             let list = if waits_at.is_some() { &mut waiting } else { &mut running };
             list.push(RunningTask { waits_at, ..RunningTask::of(unit, task, body) });
         };

@@ -265,11 +265,11 @@ impl Drop for FailureLog {
 mod tests {
     use super::*;
     use crate::error::FailureReason;
-    use std::panic::Location;
+    use crate::sync::CallSite;
 
     fn fail(log: &FailureLog, task: u64) {
         let reason = FailureReason::Cancelled;
-        log.push(Arc::new(TaskFailure::new(TaskId(task), "task", Location::caller(), reason)));
+        log.push(Arc::new(TaskFailure::new(TaskId(task), "task", CallSite::caller(), reason)));
     }
 
     fn end(log: &FailureLog, begun: WaitBegun, boundary: u64) -> Vec<u64> {
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn failure_without_task_concerns_every_wait_and_others_stay() {
         let log = FailureLog::default();
-        log.push(Arc::new(TaskFailure::new(NO_TASK, "a copy", Location::caller(), FailureReason::Cancelled)));
+        log.push(Arc::new(TaskFailure::new(NO_TASK, "a copy", CallSite::caller(), FailureReason::Cancelled)));
         fail(&log, 7);
         let wait = log.begin();
         assert_eq!(end(&log, wait, 2), [NO_TASK.0]);
@@ -354,7 +354,7 @@ mod tests {
             panic!("as a user's may: {failure}");
         }));
         let reason = || FailureReason::Returned("no".into());
-        (0..3).for_each(|task| log.push(Arc::new(TaskFailure::new(TaskId(task), "t", Location::caller(), reason()))));
+        (0..3).for_each(|task| log.push(Arc::new(TaskFailure::new(TaskId(task), "t", CallSite::caller(), reason()))));
         fail(&log, 3); // task 3 was cancelled, which does not count as a separate failure
         (0..2).for_each(|_| log.tell());
         assert_eq!(calls.load(Ordering::Relaxed), 3);

@@ -42,11 +42,12 @@ use crate::depend::{self, AccessRecord, Datum, Leftover, Mode, OwnedTask, Record
 use crate::error::{FailureReason, SubmitError, TaskFailure};
 use crate::ids::{Iteration, SpaceId, TaskId};
 use crate::sched::{RegionUse, SubmittedTask};
+use crate::sync::CallSite;
 use crate::sync::drop_quietly;
 use crate::trace::Happened;
 use combining::Combining;
 use smallvec::SmallVec;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -441,7 +442,7 @@ impl Engine {
     fn fail_copy(&self, task: Option<&OwnedTask>, reason: FailureReason) -> Arc<TaskFailure> {
         let (id, name, location) = match task.map(|task| task.shared()) {
             Some(meta) => (meta.id, format!("a copy for {}", meta.name), meta.location),
-            None => (failures::NO_TASK, "a copy to make room".to_owned(), Location::caller()),
+            None => (failures::NO_TASK, "a copy to make room".to_owned(), CallSite::caller()),
         };
         let iteration = task.map_or(Iteration::NONE, |task| task.body().iteration());
         let failure = Arc::new(TaskFailure::new(id, &name, location, reason).in_iteration(iteration));

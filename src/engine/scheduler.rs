@@ -21,10 +21,11 @@ use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
 use crate::sched::{CopySample, Decision, Policy, ReadyTask, Sample, Stealing, SubmittedTask, UnitSet, View};
+use crate::sync::CallSite;
 use crate::sync::drop_quietly;
 use std::cell::RefCell;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 thread_local! {
@@ -55,7 +56,7 @@ struct Own {
 /// A policy's violation of its contract.
 pub(super) struct Breach {
     /// The task concerned, with its name and submission site, as far as they are known.
-    pub(super) task: Option<(TaskId, String, &'static Location<'static>)>,
+    pub(super) task: Option<(TaskId, String, CallSite)>,
     /// What the policy did.
     pub(super) problem: String,
     /// What it should have done.
@@ -180,7 +181,7 @@ impl Scheduler {
     pub(super) fn dismiss(&mut self, units: usize) -> bool {
         let Some(own) = self.own.take_if(|own| own.breach.is_some()) else { return false };
         let Some(Breach { task, problem, remedy }) = own.breach else { return false };
-        let (id, task, location) = task.unwrap_or_else(|| (NO_TASK, own.name.to_owned(), Location::caller()));
+        let (id, task, location) = task.unwrap_or_else(|| (NO_TASK, own.name.to_owned(), CallSite::caller()));
         let reason = FailureReason::Policy { policy: own.name, problem: format!("{problem}; try {remedy}") };
         own.failures.push(Arc::new(TaskFailure::new(id, &task, location, reason)));
         let stealing: Box<dyn Policy> = Box::new(Stealing::new(units));

@@ -3,9 +3,9 @@
 use super::chain::{Chain, Level};
 use super::{BoxError, DeviceError};
 use crate::ids::{Iteration, TaskId};
+use crate::sync::CallSite;
 use std::fmt;
 use std::ops::Deref;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -107,7 +107,7 @@ impl fmt::Display for FailureReason {
 pub struct TaskFailure {
     task: TaskId,
     name: String,
-    submitted_at: &'static Location<'static>,
+    submitted_at: CallSite,
     iteration: Iteration,
     reason: FailureReason,
     /// The failures that led to this failure.
@@ -116,12 +116,7 @@ pub struct TaskFailure {
 }
 
 impl TaskFailure {
-    pub(crate) fn new(
-        task: TaskId,
-        name: &str,
-        submitted_at: &'static Location<'static>,
-        reason: FailureReason,
-    ) -> Self {
+    pub(crate) fn new(task: TaskId, name: &str, submitted_at: CallSite, reason: FailureReason) -> Self {
         let (reason, chain) = Chain::of(reason);
         let (name, iteration) = (name.to_owned(), Iteration::NONE);
         Self { task, name, submitted_at, iteration, reason, chain, skipped: AtomicU64::new(0) }
@@ -136,7 +131,7 @@ impl TaskFailure {
     #[cfg(test)]
     #[track_caller]
     pub(crate) fn for_tests(name: &str) -> Self {
-        Self::new(TaskId(0), name, Location::caller(), FailureReason::Cancelled)
+        Self::new(TaskId(0), name, CallSite::caller(), FailureReason::Cancelled)
     }
 
     /// Returns the task that failed.
@@ -174,7 +169,7 @@ impl TaskFailure {
     }
 
     /// Returns the source location where the task was submitted.
-    pub fn submitted_at(&self) -> &'static Location<'static> {
+    pub fn submitted_at(&self) -> CallSite {
         self.submitted_at
     }
 

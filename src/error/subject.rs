@@ -1,9 +1,9 @@
 //! The subject of a refusal: a task, a loop or a request.
 
 use super::{RunError, SubmitError};
+use crate::sync::CallSite;
 use std::fmt;
 use std::ops::Deref;
-use std::panic::Location;
 
 /// A refused task, loop or request, identified by its name and the call in the program.
 ///
@@ -22,7 +22,7 @@ use std::panic::Location;
 #[derive(Clone)]
 pub struct Subject {
     name: Box<str>,
-    at: Option<&'static Location<'static>>,
+    at: Option<CallSite>,
 }
 
 impl Subject {
@@ -33,7 +33,7 @@ impl Subject {
 
     /// Returns the call that submits the task or makes the request; `None` if the refusal has not reached that call
     /// yet.
-    pub fn called_at(&self) -> Option<&'static Location<'static>> {
+    pub fn called_at(&self) -> Option<CallSite> {
         self.at
     }
 }
@@ -133,19 +133,19 @@ impl SubmitError {
 /// Results whose refusals record the call site in the program.
 pub(crate) trait Called: Sized {
     /// Sets the call site of a refusal, unless it is already set.
-    fn called_at(self, at: &'static Location<'static>) -> Self;
+    fn called_at(self, at: CallSite) -> Self;
 
     /// Sets the call site of a refusal to the caller of the surrounding function, which must be `#[track_caller]`.
     #[track_caller]
     #[inline]
     fn called_here(self) -> Self {
-        self.called_at(Location::caller())
+        self.called_at(CallSite::caller())
     }
 }
 
 impl Called for SubmitError {
     #[cold]
-    fn called_at(mut self, at: &'static Location<'static>) -> Self {
+    fn called_at(mut self, at: CallSite) -> Self {
         if let Some(subject) = self.subject() {
             subject.at.get_or_insert(at);
         }
@@ -155,14 +155,14 @@ impl Called for SubmitError {
 
 impl<T> Called for Result<T, SubmitError> {
     #[inline]
-    fn called_at(self, at: &'static Location<'static>) -> Self {
+    fn called_at(self, at: CallSite) -> Self {
         self.map_err(|refusal| refusal.called_at(at))
     }
 }
 
 impl<T> Called for Result<T, RunError> {
     #[inline]
-    fn called_at(self, at: &'static Location<'static>) -> Self {
+    fn called_at(self, at: CallSite) -> Self {
         self.map_err(|error| match error {
             RunError::Refused(refusal) => RunError::Refused(refusal.called_at(at)),
             other => other,

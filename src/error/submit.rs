@@ -1,8 +1,8 @@
 //! Refusals of tasks and requests.
 
 use super::Subject;
+use crate::sync::CallSite;
 use std::fmt;
-use std::panic::Location;
 
 /// The reason why a task or a request was refused. A refusal changes nothing. `Debug` writes the same text as
 /// `Display`.
@@ -373,7 +373,7 @@ pub enum SubmitError {
         /// The name of the task whose body waits.
         task: String,
         /// The source location where that task was submitted.
-        submitted_at: &'static Location<'static>,
+        submitted_at: CallSite,
         /// The chain of tasks that wait for it, each with its source location and the reason why it waits: an access to
         /// a region, or a wait in its body. Alternatively, the tasks whose code occupies the units.
         way: Box<str>,
@@ -391,7 +391,7 @@ pub enum SubmitError {
         /// The name of the task whose body waits.
         task: String,
         /// The source location where that task was submitted.
-        submitted_at: &'static Location<'static>,
+        submitted_at: CallSite,
         /// The number of stacks in the process.
         stacks: usize,
     },

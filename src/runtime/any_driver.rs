@@ -12,8 +12,8 @@ use crate::driver::waiters::Awaited;
 use crate::error::SubmitError;
 use crate::ids::DeviceId;
 use crate::memory::DataCell;
+use crate::sync::CallSite;
 use crate::sync::Key;
-use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl AnyDriver {
     #[track_caller]
     pub(super) fn run_descendants(&self, over: impl Fn() -> bool) {
         if let Self::Threads(threads) = self {
-            threads.run_on_top(OnTop::Descendants, Location::caller(), over);
+            threads.run_on_top(OnTop::Descendants, CallSite::caller(), over);
         }
     }
 
@@ -120,12 +120,7 @@ impl AnyDriver {
     ///
     /// # Errors
     /// Fails if this wait could end only after the calling body has ended. Some members are then left.
-    pub(super) fn await_members(
-        &self,
-        group: &Arc<Group>,
-        in_any_case: bool,
-        at: &'static Location<'static>,
-    ) -> Result<(), Vain> {
+    pub(super) fn await_members(&self, group: &Arc<Group>, in_any_case: bool, at: CallSite) -> Result<(), Vain> {
         match self {
             Self::Threads(threads) => threads.await_members(group, (!in_any_case).then(|| key_of_group(group)), at),
             Self::Simulated(simulated) => {
@@ -312,10 +307,10 @@ mod tests {
     use crate::depend::Kinds;
     use crate::memory::{Payload, With};
     use crate::runtime::runtime::Runtime;
+    use crate::sync::CallSite;
     use crate::task::{AccessSpec, Recorded};
     use std::borrow::Cow;
     use std::marker::PhantomData;
-    use std::panic::Location;
     use std::sync::Arc;
     use std::sync::mpsc::{Sender, channel};
 
@@ -340,7 +335,7 @@ mod tests {
         let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
         let payload = Payload::new((access.store(crate::sealed::INTERNAL),), With(body, PhantomData), Kinds::CPU);
         let Recorded(record) = access.record();
-        let (name, location) = (Cow::Borrowed("late"), Location::caller());
+        let (name, location) = (Cow::Borrowed("late"), CallSite::caller());
         let description = Description { name, location, priority: 0, internal: false, side: None, child: None };
         let refused = rt.door.driver.submit(description, payload, &[record], |_| ());
         assert!(matches!(refused, Err(SubmitError::Taken { .. })));

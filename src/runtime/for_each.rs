@@ -21,13 +21,13 @@ use crate::memory::{
 };
 use crate::region::Block;
 use crate::sealed::INTERNAL;
+use crate::sync::CallSite;
 use crate::task::{Accesses, IterationSpace, LoopAccesses, Recorded};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
-use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
 
@@ -359,7 +359,7 @@ impl<A: LoopAccesses> Rest<A> {
             .fast_path()
             .filter(|_| few && alone && self.group.is_none() && !self.accesses.are_entered_alone())
         {
-            let (name, location) = (self.name.clone(), Location::caller());
+            let (name, location) = (self.name.clone(), CallSite::caller());
             let (priority, internal, side, child) = (self.priority, false, None, None);
             let description = Description { name, location, priority, internal, side, child };
             let submitted = threads.submit_together(0..iterations, &description, &InLoop(&self.accesses), |index| {
@@ -396,6 +396,7 @@ impl<A: LoopAccesses> Rest<A> {
 
     pub(super) fn hints(&self, index: usize) -> Hints {
         Hints {
+            call_site: None,
             priority: self.priority,
             cost: self.cost.as_ref().map(|cost| cost(index)),
             device: (!self.devices.is_empty()).then(|| self.devices[index % self.devices.len()]),

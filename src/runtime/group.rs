@@ -12,11 +12,11 @@ use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{Failures, RunError, SubmitError};
 use crate::memory::Owned;
 use crate::sealed::Sealed;
+use crate::sync::CallSite;
 use crate::task::{Accesses, LoopAccesses};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
-use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -129,7 +129,7 @@ impl TaskGroup {
     pub fn wait(&self) -> Result<(), RunError> {
         self.door.may_wait("wait")?;
         self.outside_of_it()?;
-        let waited = self.door.driver.await_members(&self.group, false, Location::caller());
+        let waited = self.door.driver.await_members(&self.group, false, CallSite::caller());
         waited.map_err(|vain| in_vain("wait", vain))?;
         self.ended()
     }
@@ -212,7 +212,7 @@ impl TaskGroup {
     ///
     /// # Errors
     /// Fails if the runtime is broken and tasks are left.
-    pub(super) fn wait_until_empty(&self, at: &'static Location<'static>) -> Result<(), SubmitError> {
+    pub(super) fn wait_until_empty(&self, at: CallSite) -> Result<(), SubmitError> {
         self.door.shared().in_own_process()?;
         let waited = self.door.driver.await_members(&self.group, true, at);
         debug_assert!(waited.is_ok(), "only waits with a key are refused");

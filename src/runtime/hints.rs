@@ -2,6 +2,7 @@
 
 use crate::depend::Group;
 use crate::ids::{DeviceId, Iteration};
+use crate::sync::CallSite;
 use crate::task::IterationSpace;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub(super) struct Hints {
     /// For a task across all devices of its unit, the end of each part's accesses.
     pub(super) across: Option<Arc<[usize]>>,
     pub(super) at: Option<Index>,
+    /// Where the task was submitted, if the program has said it.
+    pub(super) call_site: Option<CallSite>,
     /// The loop iteration that the task executes.
     pub(super) iteration: Iteration,
     /// The group that the task is a member of, with the ID of that group's runtime.

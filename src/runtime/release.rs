@@ -9,10 +9,10 @@ use crate::error::SubmitError;
 use crate::ids::SpaceId;
 use crate::memory::{DataCell, Overwrites, Payload, Unseen};
 use crate::region::Block;
+use crate::sync::CallSite;
 use crate::sync::{Pooled, drop_quietly};
 use crate::task::{Owner, ReleasedCell};
 use std::borrow::Cow;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Submits a task that frees each data object whose handles are gone.
@@ -60,7 +60,7 @@ pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) ->
     let awaited_by = awaited.then(own_waker);
     let (forget_data, here) = (Some(cell.datum.id), awaited); // an awaited release belongs to a scope: nothing is freed
     let side = Side { space: Some(SpaceId::HOST), forget: forget_data, awaited_by, here, ..Side::default() };
-    let (name, location) = (Cow::Borrowed("release"), Location::caller());
+    let (name, location) = (Cow::Borrowed("release"), CallSite::caller());
     let description =
         Description { name, location, priority: 0, internal: true, side: Some(Pooled::new(side)), child: None };
     driver.submit(description, payload, &[record], Submitting::share)

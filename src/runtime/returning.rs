@@ -6,10 +6,10 @@ use crate::Context;
 use crate::depend::Kinds;
 use crate::error::{BoxError, Called, SubmitError};
 use crate::memory::{AccessList, Always, Fallibly, Keep, NoBody, Yields, result_of_task};
+use crate::sync::CallSite;
 use crate::task::Accesses;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 
 /// A body that returns a value of type `O`, which `K` converts into the task's result. See [`TaskBuilder::returns`].
 ///
@@ -113,6 +113,6 @@ where
                 Ok(())
             })
         });
-        task.submit_as(Location::caller(), false, |task| Pending::new(promise(task.share()), runtime, door))
+        task.submit_as(CallSite::caller(), false, |task| Pending::new(promise(task.share()), runtime, door))
     }
 }

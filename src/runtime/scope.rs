@@ -21,13 +21,14 @@ use crate::depend::TaskRef;
 use crate::error::{RunError, SubmitError};
 use crate::ids::DataId;
 use crate::memory::{DataCell, Element, Lease, NoBody, Shape};
+use crate::sync::CallSite;
 use crate::task::{Accesses, Borrowed, BorrowedMut, Data, LoopAccesses};
 use ndarray::{ArrayView, ArrayViewMut};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 impl Runtime {
@@ -127,7 +128,7 @@ where
     let open = door.scopes.open()?;
     let lease = Lease::of_scope(); // its promise is kept below: nothing returns or unwinds before the end
     let scope = Scope { group, lent: Mutex::default(), lease, env: PhantomData };
-    let at = Location::caller();
+    let at = CallSite::caller();
     let returned = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     let ended = catch_unwind(AssertUnwindSafe(|| scope.end(at)));
     if !matches!(ended, Ok(Ok(()))) {
@@ -375,7 +376,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///
     /// # Errors
     /// Fails if the runtime is broken; tasks or borrowed regions may then be left.
-    fn end(&self, at: &'static Location<'static>) -> Result<(), SubmitError> {
+    fn end(&self, at: CallSite) -> Result<(), SubmitError> {
         let door = &self.group.door;
         // Bodies may borrow as well; once none is left, nothing else borrows.
         self.group.wait_until_empty(at)?;

@@ -18,12 +18,12 @@ use crate::ids::{DeviceId, Iteration, TaskId};
 use crate::kernel::Launcher;
 use crate::memory::{AccessList, Common, HostBody, IntoOutcome, Keep, NoBody, Owned, Payload, Several, Slot};
 use crate::sealed::INTERNAL;
+use crate::sync::CallSite;
 use crate::task::{Accesses, IterationSpace, Predecessor, Recorded};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
-use std::panic::Location;
 
 impl Runtime {
     /// Begins the description of a task with these accesses, usually a tuple; see [`Accesses`]. Bodies can submit tasks
@@ -149,6 +149,15 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
     /// any unit that is the same for all tasks.
     pub fn cost(mut self, cost: f64) -> Self {
         self.hints.cost = Some(cost);
+        self
+    }
+
+    /// Says where the program submits the task, for errors, reports and traces. Without it, that is the call of
+    /// `submit` in the Rust program.
+    ///
+    /// Bindings of other languages use it: they name the places of their own programs ([`CallSite::named`]).
+    pub fn submitted_at(mut self, call_site: CallSite) -> Self {
+        self.hints.call_site = Some(call_site);
         self
     }
 
@@ -294,7 +303,7 @@ where
     #[track_caller]
     #[inline]
     pub fn submit(self) -> Result<TaskId, SubmitError> {
-        self.submit_as(Location::caller(), false, |task| task.shared().id)
+        self.submit_as(CallSite::caller(), false, |task| task.shared().id)
     }
 
     /// Like [`submit`](Self::submit), and returns a handle that can be waited for ([`TaskHandle::wait`]).
@@ -318,7 +327,7 @@ where
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
         let door = self.entrance.downgrade();
-        let task = self.submit_as(Location::caller(), true, Submitting::share)?;
+        let task = self.submit_as(CallSite::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(task, door))
     }
 }
@@ -333,16 +342,17 @@ where
     #[inline]
     pub(super) fn submit_as<W>(
         self,
-        location: &'static Location<'static>,
+        location: CallSite,
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
+        let location = self.hints.call_site.unwrap_or(location);
         self.enter(location, awaited, watch).called_at(location)
     }
 
     fn enter<W>(
         mut self,
-        location: &'static Location<'static>,
+        location: CallSite,
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {

@@ -17,11 +17,11 @@ use crate::error::{Called, Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
+use crate::sync::CallSite;
 use crate::sync::{Pooled, mapped};
 use crate::task::{AccessSpec, Input, IntoRegion, Predecessor, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -423,6 +423,6 @@ pub(super) fn in_vain(call: &str, vain: Vain) -> SubmitError {
 
 #[track_caller]
 pub(super) fn internal(name: &'static str, side: Side) -> Description {
-    let (name, location) = (Cow::Borrowed(name), Location::caller());
+    let (name, location) = (Cow::Borrowed(name), CallSite::caller());
     Description { name, location, priority: 0, internal: true, side: Some(Pooled::new(side)), child: None }
 }

@@ -22,12 +22,12 @@
 //!    the innermost one is hidden during a look either.
 
 use super::atomic::{AtomicPtr, Mutex, Ordering};
+use super::call_site::CallSite;
 use super::owned::OwnedTask;
 use super::task::{Kind, Task};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
-use std::panic::Location;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 /// The tasks that one thread is working on.
 pub(crate) struct Exposed<K: Kind> {
@@ -54,7 +54,7 @@ fn unmarked<K: Kind>(shown: *mut Frame<K>) -> *mut Frame<K> {
 struct Frame<K: Kind> {
     task: *const Task<K>,
     /// The call site at which the body waits; null while the body runs.
-    waits_at: AtomicPtr<Location<'static>>,
+    waits_at: AtomicPtr<u8>,
     below: Cell<*mut Frame<K>>,
 }
 
@@ -100,12 +100,12 @@ impl<K: Kind> Exposed<K> {
 
     /// Records the call site at which this task's body waits, or that the body runs again. Must be called by the thread
     /// that runs the task. Has no effect unless the task is the innermost one.
-    pub(crate) fn waits(&self, task: &OwnedTask<K>, at: Option<&'static Location<'static>>) {
+    pub(crate) fn waits(&self, task: &OwnedTask<K>, at: Option<CallSite>) {
         let shown = self.innermost();
         // SAFETY: the frame is alive (invariant 2), and only this thread can remove it.
         let frame = unsafe { shown.as_ref() };
         if let Some(frame) = frame.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task))) {
-            let at = at.map_or(ptr::null_mut(), |at| ptr::from_ref(at).cast_mut());
+            let at = at.map_or(ptr::null_mut(), |at| at.0.as_ptr());
             frame.waits_at.store(at, Ordering::Release);
             self.note_wait(if at.is_null() { frame.below.get() } else { shown });
         }
@@ -188,10 +188,7 @@ impl<K: Kind> Exposed<K> {
     ///
     /// # Safety
     /// `see` reads only those parts of the body that do not change while the body runs.
-    pub(crate) unsafe fn look(
-        &self,
-        mut see: impl FnMut(&Task<K>, &K::Body, Option<&'static Location<'static>>, bool),
-    ) {
+    pub(crate) unsafe fn look(&self, mut see: impl FnMut(&Task<K>, &K::Body, Option<CallSite>, bool)) {
         let left = self.left.lock().unwrap_or_else(|e| e.into_inner());
         for top in std::iter::once(self.mark()).chain(left.values().map(|left| left.0)) {
             let mut next = top;
@@ -199,10 +196,13 @@ impl<K: Kind> Exposed<K> {
             while let Some(frame) = unsafe { next.as_ref() } {
                 // SAFETY: the frame's task and body stay alive as well, and the task's thread has only shared
                 // references to the body in the meantime. The caller guarantees that `see` reads only what may be read.
-                // A `Location` is `'static`.
                 let (task, body, waits_at) = unsafe {
                     let task = &*frame.task;
-                    (task, task.body_address().as_ref(), frame.waits_at.load(Ordering::Acquire).as_ref())
+                    (
+                        task,
+                        task.body_address().as_ref(),
+                        NonNull::new(frame.waits_at.load(Ordering::Acquire)).map(CallSite),
+                    )
                 };
                 see(task, body, waits_at, next == top);
                 next = frame.below.get();

@@ -19,6 +19,7 @@
 mod atomic;
 mod batch;
 mod borrowed;
+mod call_site;
 mod counted;
 mod deferred_drop;
 mod detached;
@@ -52,6 +53,7 @@ mod tests;
 mod walk;
 
 pub(crate) use borrowed::Borrowed;
+pub use call_site::CallSite;
 pub(crate) use counted::Counted;
 pub(crate) use deferred_drop::DeferredDrop;
 pub(crate) use detached::Detached;

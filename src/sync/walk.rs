@@ -16,12 +16,12 @@
 //!    [`super::suspended`] is the same.)
 //! 2. A [`Met`] is lent to the caller only for the duration of the stage.
 
+use super::call_site::CallSite;
 use super::exposed::Exposed;
 use super::found::Found;
 use super::owned::OwnedTask;
 use super::suspended::Suspended;
 use super::task::{Kind, Task, TaskRef};
-use std::panic::Location;
 
 /// The caller's decision about a visited task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) struct Running<'a, K: Kind> {
     pub(crate) body: &'a K::Body,
     pub(crate) owned: &'a K::Owned,
     /// The call site at which the body waits, if it is waiting.
-    pub(crate) waits_at: Option<&'static Location<'static>>,
+    pub(crate) waits_at: Option<CallSite>,
     /// Whether the task is on top of its stack. If not, the task above it was shown just before.
     pub(crate) is_top: bool,
 }

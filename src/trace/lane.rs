@@ -10,11 +10,11 @@ use super::names::Names;
 use super::writer::Writer;
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
+use crate::sync::CallSite;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use thalweg_trace::record::{BASE, SUBJECT, long};
@@ -218,29 +218,24 @@ impl Local {
     /// Returns the ID for a task's name and source location.
     #[allow(clippy::ptr_arg)] // a borrowed name is recognised by its address
     #[inline]
-    pub(super) fn site(
-        &mut self,
-        name: &Cow<'static, str>,
-        location: &'static Location<'static>,
-        names: &Names,
-    ) -> u32 {
+    pub(super) fn site(&mut self, name: &Cow<'static, str>, location: CallSite, names: &Names) -> u32 {
         let Cow::Borrowed(name) = name else { return self.find_site(name, location, names) };
-        let place = std::ptr::from_ref(location).addr();
+        let place = location.address();
         let (address, len) = (name.as_ptr().addr(), name.len());
-        let recent = &self.recent[place / align_of::<Location<'_>>() % RECENT_SITES];
+        let recent = &self.recent[place / align_of::<usize>() % RECENT_SITES];
         if (recent.name, recent.len, recent.location) == (address, len, place) {
             return recent.site;
         }
         let site = self.find_site(name, location, names);
-        self.recent[place / align_of::<Location<'_>>() % RECENT_SITES] =
+        self.recent[place / align_of::<usize>() % RECENT_SITES] =
             RecentSite { name: address, len, location: place, site };
         site
     }
 
     #[cold]
-    pub(super) fn find_site(&mut self, name: &str, location: &'static Location<'static>, names: &Names) -> u32 {
+    pub(super) fn find_site(&mut self, name: &str, location: CallSite, names: &Names) -> u32 {
         let mut hasher = FxHasher::default();
-        std::ptr::from_ref(location).hash(&mut hasher);
+        location.hash(&mut hasher);
         name.hash(&mut hasher);
         *self.sites.entry(hasher.finish()).or_insert_with(|| names.site(name, location))
     }

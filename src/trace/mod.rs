@@ -17,13 +17,13 @@ mod writer;
 
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::region::Block;
+use crate::sync::CallSite;
 use clock::Clock;
 use lane::Local;
 use names::Names;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::panic::Location;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,13 +141,7 @@ impl Tracer {
     /// Records that a task was submitted, possibly in the body of its parent.
     #[allow(clippy::ptr_arg)] // a borrowed name is recognised by its address
     #[inline]
-    pub(crate) fn submitted(
-        &self,
-        task: TaskId,
-        name: &Cow<'static, str>,
-        location: &'static Location<'static>,
-        parent: Option<TaskId>,
-    ) {
+    pub(crate) fn submitted(&self, task: TaskId, name: &Cow<'static, str>, location: CallSite, parent: Option<TaskId>) {
         self.with_local(|local| {
             let site = local.site(name, location, &self.names);
             let time = local.begin(3, &self.writer, self.now());
@@ -300,7 +294,7 @@ impl Tracer {
     /// the number of indices that CPU units get.
     pub(crate) fn decided(&self, space: u64, instance: u64, state: u8, pivot: usize) {
         self.push(self.now(), |local, time| {
-            let site = local.find_site(&format!("space {space}"), Location::caller(), &self.names);
+            let site = local.find_site(&format!("space {space}"), CallSite::caller(), &self.names);
             let pivot = u32::try_from(pivot).unwrap_or(u32::MAX);
             [first(record::DECISION, site, time), instance, u64::from(state) | u64::from(pivot) << 8]
         });
@@ -326,7 +320,7 @@ impl InRecording {
 
     /// Adds the next task.
     #[allow(clippy::ptr_arg)] // a borrowed name is recognised by its address
-    pub(crate) fn task(&self, name: &Cow<'static, str>, location: &'static Location<'static>) {
+    pub(crate) fn task(&self, name: &Cow<'static, str>, location: CallSite) {
         let Tracer { names, .. } = &*self.tracer;
         self.tracer.with_local(|local| self.recording.lock().sites.push(local.site(name, location, names)));
     }

@@ -6,9 +6,9 @@
 use super::Describe;
 use crate::ids::DataId;
 use crate::region::Block;
+use crate::sync::CallSite;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use std::panic::Location;
 use thalweg_trace::frame::{
     DATA, RECORDINGS, REGIONS, Recording, SITES, push_data, push_recording, push_region, push_site,
 };
@@ -40,19 +40,18 @@ struct Regions {
 
 #[derive(Default)]
 struct Sites {
-    numbers: FxHashMap<(String, usize), u32>,
+    numbers: FxHashMap<(String, CallSite), u32>,
     /// Entries that have not been written yet.
     unwritten: Vec<u8>,
 }
 
 impl Names {
     /// Returns the ID for a task's name and source location.
-    pub(super) fn site(&self, name: &str, location: &'static Location<'static>) -> u32 {
+    pub(super) fn site(&self, name: &str, location: CallSite) -> u32 {
         let sites = &mut *self.sites.lock();
         let name = if sites.numbers.len() < MOST_SITES { name } else { OTHER };
         let next = sites.numbers.len() as u32;
-        let place = std::ptr::from_ref(location) as usize;
-        *sites.numbers.entry((name.to_owned(), place)).or_insert_with(|| {
+        *sites.numbers.entry((name.to_owned(), location)).or_insert_with(|| {
             let number = next.min(UNKNOWN);
             push_site(&mut sites.unwritten, number, name, location.file(), location.line(), location.column());
             number

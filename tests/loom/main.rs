@@ -31,6 +31,8 @@ mod atomic {
 }
 #[path = "../../src/sync/batch.rs"]
 mod batch;
+#[path = "../../src/sync/call_site.rs"]
+mod call_site;
 #[path = "../../src/sync/detached.rs"]
 mod detached;
 #[path = "../../src/sync/edges.rs"]

@@ -6,8 +6,8 @@ use super::{Bodiless, Body, Kinds, Lane, Meta, Own, Submitting};
 use crate::depend::{AccessRecord, Datum, Mode};
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
+use crate::sync::CallSite;
 use std::borrow::Cow;
-use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// Makes a data object of `len` elements of 8 bytes.
@@ -20,7 +20,7 @@ pub(crate) fn task(id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Block, Mode)
     let meta = Meta {
         id: TaskId(id),
         name: Cow::Borrowed("made by hand"),
-        location: Location::caller(),
+        location: CallSite::caller(),
         priority: 0,
         internal: false,
         join: false,

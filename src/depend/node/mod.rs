@@ -41,10 +41,10 @@ use super::replay::Gate;
 use super::sources::Sources;
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
+use crate::sync::CallSite;
 use crate::sync::{self, Pooled};
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
-use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -90,7 +90,7 @@ pub(crate) type Step<'a> = sync::Step<'a, Node>;
 #[repr(C)]
 pub(crate) struct Meta {
     pub(crate) name: Cow<'static, str>,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) location: CallSite,
     pub(crate) id: TaskId,
     /// The domain of the task's children, if the task has or may have children.
     pub(crate) domain: OnceLock<Arc<Domain>>,

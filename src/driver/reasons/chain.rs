@@ -64,7 +64,7 @@ pub(crate) fn explain(shared: &Shared, queues: &dyn Queues, task: &TaskRef) -> W
 /// Creates one step of a chain.
 pub(super) fn step(task: &Meta, because: String) -> WaitStep {
     let Meta { id, name, location, .. } = task;
-    WaitStep { task: *id, name: name.clone().into_owned(), submitted_at: location, because }
+    WaitStep { task: *id, name: name.clone().into_owned(), submitted_at: *location, because }
 }
 
 /// Describes why one task comes after another. A walk has visited both tasks.

@@ -28,8 +28,8 @@ pub(crate) use words::{bytes, time};
 
 use crate::depend::Task;
 use crate::ids::TaskId;
+use crate::sync::CallSite;
 use std::fmt;
-use std::panic::Location;
 
 /// Number of steps of a long chain that are written from each end.
 const MOST_WRITTEN: usize = 12;
@@ -84,7 +84,7 @@ pub struct WaitStep {
     /// Name of the task.
     pub name: String,
     /// Source location where the task was submitted.
-    pub submitted_at: &'static Location<'static>,
+    pub submitted_at: CallSite,
     /// The reason, as a clause whose subject is the task.
     pub because: String,
 }

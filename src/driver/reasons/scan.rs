@@ -17,11 +17,11 @@ use crate::depend::{Body, Meta, Own, OwnedTask, ReadyStage, ShownTask, Task, Tas
 use crate::driver::deadlock::{key_of_task, keys};
 use crate::driver::shared::Shared;
 use crate::ids::{DeviceId, TaskId, UnitId};
+use crate::sync::CallSite;
 use crate::sync::{Key, Next, drop_quietly};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::panic::Location;
 use std::time::Duration;
 
 /// The queues of a driver, as a scan sees them.
@@ -54,7 +54,7 @@ pub(super) enum Standing {
     /// The task's body has begun on this unit, and may be waiting in a call.
     Begun {
         unit: UnitId,
-        waits_at: Option<&'static Location<'static>>,
+        waits_at: Option<CallSite>,
         /// Key of the event that the body waits for, if its thread has nothing else to do.
         key: Option<Key>,
         /// Index of the root that runs on top of this body, on the same stack.
@@ -81,7 +81,7 @@ pub(super) enum Standing {
 pub(super) struct Root {
     pub(super) id: TaskId,
     pub(super) name: Cow<'static, str>,
-    pub(super) location: &'static Location<'static>,
+    pub(super) location: CallSite,
     pub(super) internal: bool,
     pub(super) standing: Standing,
     /// Whether the event with the scan's goal key can happen only after the task has ended.

@@ -53,7 +53,7 @@ impl Scene<'_> {
     pub(super) fn step(&self, root: &Root, holder: Option<&Root>) -> WaitStep {
         let Root { id, name, location, .. } = root;
         let because = self.because(root, holder);
-        WaitStep { task: *id, name: name.clone().into_owned(), submitted_at: location, because }
+        WaitStep { task: *id, name: name.clone().into_owned(), submitted_at: *location, because }
     }
 
     fn because(&self, root: &Root, holder: Option<&Root>) -> String {

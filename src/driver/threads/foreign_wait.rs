@@ -17,19 +17,19 @@ use super::state::Threads;
 use super::waiting::For;
 use crate::depend::running;
 use crate::driver::waiters::{Awaited, own_waker};
-use std::panic::Location;
+use crate::sync::CallSite;
 
 /// A body that waits for something in a runtime other than its own.
 pub(super) struct OtherBody {
     runtime: u64,
     awaited: Awaited,
     /// Call site of the wait.
-    at: &'static Location<'static>,
+    at: CallSite,
 }
 
 impl OtherBody {
     /// Returns the body of another runtime that runs on this thread, if it may be suspended.
-    pub(super) fn here(awaited: &Awaited, at: &'static Location<'static>) -> Option<Self> {
+    pub(super) fn here(awaited: &Awaited, at: CallSite) -> Option<Self> {
         let runtime = running::waits_in()?;
         let may_be_left = matches!(awaited, Awaited::Told | Awaited::Tasks(_)) && !std::thread::panicking();
         may_be_left.then(|| Self { runtime, awaited: awaited.clone(), at })

@@ -24,10 +24,10 @@ use super::host::Host;
 use super::state::Threads;
 use crate::depend::{Meta, running};
 use crate::driver::deadlock::Circle;
+use crate::sync::CallSite;
 use crate::sync::{Parker, share};
 use parking_lot::Mutex;
 use std::cell::OnceCell;
-use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -53,7 +53,7 @@ struct Wait {
     awaited: u64,
     parker: Arc<Parker>,
     /// Name and submission site of the task whose code waits; `None` if the wait cannot be refused.
-    task: Option<(String, &'static Location<'static>)>,
+    task: Option<(String, CallSite)>,
     /// Whether the thread meanwhile runs tasks for the awaited runtime's first unit.
     hosts: bool,
     /// Number of waits that had begun when the thread last saw that it still has to wait.

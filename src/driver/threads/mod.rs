@@ -62,8 +62,8 @@ use crate::device::Visit;
 use crate::engine::{CopyOrder, Event, Launch, Outcome, Refused, Span};
 use crate::ids::{DataId, UnitId};
 use crate::memory::DataCell;
+use crate::sync::CallSite;
 use std::cell::Cell;
-use std::panic::Location;
 use std::time::Duration;
 
 /// Maximum duration of one sleep in a wait with a time limit.
@@ -87,7 +87,7 @@ impl Threads {
         left: impl Fn() -> u64,
         can_be_refused: bool,
     ) -> Result<(), Vain> {
-        let at = Location::caller();
+        let at = CallSite::caller();
         if left() == 0 {
             return Ok(());
         }

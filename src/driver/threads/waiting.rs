@@ -24,8 +24,8 @@ use crate::driver::Driver;
 use crate::driver::deadlock::{Vain, key_of_children};
 use crate::driver::waiters::{Awaited, own_parker, own_waker};
 use crate::engine::{Event, Launch};
+use crate::sync::CallSite;
 use crate::sync::{Borrowed, Key, fiber};
-use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -146,7 +146,7 @@ impl Threads {
     /// Runs the newest tasks of this thread's own queue on top of the current body, as long as they may run there and
     /// the body's wait is not `over`. `at` is the body's call site. The number of tasks is bounded so that older tasks
     /// do not wait too long.
-    pub(crate) fn run_on_top(&self, on_top: OnTop<'_>, at: &'static Location<'static>, over: impl Fn() -> bool) {
+    pub(crate) fn run_on_top(&self, on_top: OnTop<'_>, at: CallSite, over: impl Fn() -> bool) {
         if !self.on_fast_path() || !running::may_wait(self.shared.id) {
             return;
         }
@@ -180,7 +180,7 @@ impl Threads {
     /// 0.
     #[track_caller]
     pub(crate) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Vain> {
-        let at = Location::caller();
+        let at = CallSite::caller();
         if left() > 0 && running::may_wait(self.shared.id) {
             return Host::with(self.shared.id, |host| {
                 self.wait_in_body(host.expect("a body that may wait has a host"), at, For::Key(key), left)
@@ -194,12 +194,7 @@ impl Threads {
     ///
     /// # Errors
     /// Same as for [`Self::await_told`].
-    pub(crate) fn await_members(
-        &self,
-        group: &Arc<Group>,
-        key: Option<Key>,
-        at: &'static Location<'static>,
-    ) -> Result<(), Vain> {
+    pub(crate) fn await_members(&self, group: &Arc<Group>, key: Option<Key>, at: CallSite) -> Result<(), Vain> {
         self.run_on_top(OnTop::Members(group), at, || group.left() == 0);
         if group.left() == 0 {
             return Ok(());
@@ -221,7 +216,7 @@ impl Threads {
     /// Same as for [`Self::await_told`].
     #[track_caller]
     pub(crate) fn await_isolated(&self, domain: &Arc<Domain>) -> Result<(), Vain> {
-        let at = Location::caller();
+        let at = CallSite::caller();
         Host::with(self.shared.id, |host| {
             let host = host.expect("a body that may wait has a host");
             self.wait_in_body(host, at, For::Isolated(domain), || domain.children())
@@ -233,7 +228,7 @@ impl Threads {
     pub(super) fn wait_in_body(
         &self,
         host: &Host,
-        at: &'static Location<'static>,
+        at: CallSite,
         what: For<'_>,
         left: impl Fn() -> u64,
     ) -> Result<(), Vain> {
@@ -274,7 +269,7 @@ impl Threads {
                 let waited = running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, wait));
                 let no_stack = |task: &OwnedTask| {
                     let Meta { name, location, .. } = task.shared();
-                    Vain::NoStack { task: name.clone().into_owned(), submitted_at: location }
+                    Vain::NoStack { task: name.clone().into_owned(), submitted_at: *location }
                 };
                 match waited {
                     Ok(()) if left() > 0 => running::with_task(id, no_stack).map_or(Ok(()), Err),
@@ -340,7 +335,7 @@ impl Threads {
     }
 
     /// Publishes the call site at which the current body waits, or that the body runs again.
-    fn show_wait(&self, host: &Host, at: Option<&'static Location<'static>>) {
+    fn show_wait(&self, host: &Host, at: Option<CallSite>) {
         running::with_task(self.shared.id, |task| self.shared.running[host.slot()].waits(task, at));
     }
 

@@ -27,11 +27,11 @@ use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::Machine;
 use crate::sched::{ReadyTask, Sample, View};
+use crate::sync::CallSite;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Maximum number of tasks in one space. It also limits the tasks launched after other tasks, which do not count as
@@ -388,7 +388,7 @@ fn described(task: &OwnedTask) -> String {
     format!("{} `{}` (submitted at {})", meta.id, meta.name, meta.location)
 }
 
-fn concerned(task: &OwnedTask) -> (TaskId, String, &'static Location<'static>) {
+fn concerned(task: &OwnedTask) -> (TaskId, String, CallSite) {
     let meta = task.shared();
     (meta.id, meta.name.clone().into_owned(), meta.location)
 }

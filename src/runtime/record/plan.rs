@@ -212,7 +212,7 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
             MemberRegion { data: record.datum.id, access: around, block: *record.block, mode: record.mode }
         };
         let regions = regions.iter().map(region).collect();
-        Member { step: first + task, name: (*name).to_owned(), location, iteration: *iteration, regions }
+        Member { step: first + task, name: (*name).to_owned(), location: *location, iteration: *iteration, regions }
     };
     let members: Vec<Member> = group.iter().map(member).collect();
     let edge = |task: &usize| before[*task].iter().filter_map(|other| numbers.get(other).copied()).collect();

@@ -25,12 +25,13 @@ use crate::kernel::{DeviceSite, Graphs, Launcher};
 use crate::region::{Block, MAX_DIMS};
 use crate::runtime::door::Door;
 use crate::sched::Beside;
+use crate::sync::CallSite;
 use crate::sync::Pooled;
 use crate::task::Kept;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -67,7 +68,7 @@ pub(super) struct Member {
     /// The index of the task's step in the recording.
     pub(super) step: usize,
     pub(super) name: String,
-    pub(super) location: &'static Location<'static>,
+    pub(super) location: CallSite,
     pub(super) iteration: Iteration,
     pub(super) regions: Vec<MemberRegion>,
 }
@@ -240,7 +241,7 @@ impl RunBody {
     /// Records that a task of the run has failed.
     fn note(&self, Member { name, location, iteration, .. }: &Member, reason: FailureReason) -> Arc<TaskFailure> {
         let number = *self.number.get().expect("a run has its number before its body runs");
-        let failure = Arc::new(TaskFailure::new(number, name, location, reason).in_iteration(*iteration));
+        let failure = Arc::new(TaskFailure::new(number, name, *location, reason).in_iteration(*iteration));
         self.failures.lock().push(failure.clone());
         failure
     }

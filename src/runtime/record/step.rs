@@ -14,10 +14,10 @@ use crate::memory::{AccessList, ForDevices, IntoOutcome, NoBody, Slot, Span, Sta
 use crate::region::Block;
 use crate::runtime::entrance::{EntranceOf, Kin};
 use crate::sealed::{INTERNAL, Internal, Sealed};
+use crate::sync::CallSite;
 use crate::task::{Accesses, IterationSpace, Kept, Recorded};
 use std::borrow::Cow;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// A region that a recorded task accesses.
@@ -71,7 +71,7 @@ pub(super) trait Step: Send {
 /// A task that can be a part of a run that a device launches as a whole.
 pub(super) struct Graphable<'a> {
     pub(super) name: &'a str,
-    pub(super) location: &'static Location<'static>,
+    pub(super) location: CallSite,
     pub(super) regions: &'a [RecordedRegion],
     pub(super) kinds: Kinds,
     pub(super) priority: i32,
@@ -85,7 +85,7 @@ pub(super) struct Graphable<'a> {
 /// A recorded task.
 pub(super) struct RecordedTask<S: AccessList, B> {
     pub(super) name: Cow<'static, str>,
-    pub(super) location: &'static Location<'static>,
+    pub(super) location: CallSite,
     pub(super) stored: S,
     pub(super) regions: Box<[RecordedRegion]>,
     pub(super) body: B,
@@ -259,7 +259,17 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             kinds = kinds.and(Kinds::EMULATED);
         }
         let Hints { priority, cost, device, iteration, .. } = *hints;
-        Ok(Graphable { name, location, regions, kinds, priority, cost, index: hints.at.as_ref(), iteration, device })
+        Ok(Graphable {
+            name,
+            location: *location,
+            regions,
+            kinds,
+            priority,
+            cost,
+            index: hints.at.as_ref(),
+            iteration,
+            device,
+        })
     }
 
     fn body(&self) -> Box<dyn Body> {

@@ -15,11 +15,11 @@ use crate::depend::Kinds;
 use crate::error::{Called, SubmitError};
 use crate::memory::{AccessList, Common, IntoOutcome, NoBody, Share, SharedDeviceBody, SharedHostBody};
 use crate::sealed::{INTERNAL, Sealed};
+use crate::sync::CallSite;
 use crate::task::{Accesses, AnyParameter, LoopAccesses};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// The recorder of a task that is being recorded, and the task's bodies for devices.
@@ -101,7 +101,9 @@ where
     #[track_caller]
     pub fn submit(self) -> Result<(), SubmitError> {
         let Self { keep: Recorded { recorder, bodies }, name, accesses, cpu, host_only, hints, .. } = self;
-        recorder.enter(name, Location::caller(), &accesses, cpu, About { host_only, hints, bodies }).called_here()
+        let location = hints.call_site.unwrap_or(CallSite::caller());
+        let about = About { host_only, hints, bodies };
+        recorder.enter(name, location, &accesses, cpu, about).called_at(location)
     }
 }
 
@@ -119,7 +121,7 @@ where
     pub fn submit(self) -> Result<usize, SubmitError> {
         let Self { keep: recorder, cpu, rest, .. } = self;
         let iterations = count(&rest.name, &rest.accesses, recorder.door.id).called_here()?;
-        let (location, body) = (Location::caller(), cpu.shared());
+        let (location, body) = (CallSite::caller(), cpu.shared());
         for index in 0..iterations {
             let about = About { host_only: rest.host_only, hints: rest.hints(index), bodies: rest.bodies.clone() };
             let (name, accesses) = (rest.name.clone(), rest.accesses.one(index));
@@ -163,7 +165,7 @@ impl Recorder<'_> {
     fn enter<A, B>(
         &self,
         name: Cow<'static, str>,
-        location: &'static Location<'static>,
+        location: CallSite,
         accesses: &A,
         body: B,
         about: About<A::Stored>,
