@@ -179,7 +179,7 @@ fn cost_per_task(policy: &mut dyn Policy) -> Duration {
             elapsed_ns,
             ended_ns: 0,
             energy_j: None,
-            place: None,
+            position: None,
         });
         policy.in_flight(unit, 0);
     };

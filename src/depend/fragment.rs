@@ -315,7 +315,7 @@ impl Fragment {
 
     fn join(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match &mut self.open {
-            Some(open) if self.readers.is_empty() && open.mode.joins(mode) => {
+            Some(open) if self.readers.is_empty() && open.mode.shares_group(mode) => {
                 for (predecessor, flow) in &open.before {
                     newcomer.wait_for(predecessor, *flow);
                 }

@@ -30,12 +30,12 @@ use crate::sync::Flow;
 pub(super) struct History {
     form: Form,
     /// Boxed so that the fields that every task reads fit in few cache lines.
-    beside: Option<Box<Beside>>,
+    extra: Option<Box<Extra>>,
 }
 
 /// State that few histories have.
 #[derive(Default)]
-struct Beside {
+struct Extra {
     /// Cost of accesses while a multi-dimensional history is by parts.
     costs: Costs,
     /// Tasks that declare an empty region. Only a task that gives up the memory waits for them.
@@ -64,7 +64,7 @@ impl History {
             _ if Recent::suits(&whole) => Form::Whole(Fragment::default()),
             _ => Form::Indexed(Box::new(Indexed::new(whole))),
         };
-        Self { form, beside: None }
+        Self { form, extra: None }
     }
 
     /// Enters the `index`-th access of `newcomer`.
@@ -106,7 +106,7 @@ impl History {
             Form::Indexed(indexed) => indexed.wait_for_all(access.block, flow, newcomer),
             Form::Tiled(tiled) => tiled.wait_for_all(flow, newcomer),
         }
-        for task in self.beside.iter().flat_map(|beside| &beside.onlookers) {
+        for task in self.extra.iter().flat_map(|extra| &extra.onlookers) {
             newcomer.wait_for(task, Flow::Order);
         }
     }
@@ -130,7 +130,7 @@ impl History {
 
     /// Whether an unfinished task declares an empty region of the data object.
     pub(super) fn is_looked_on(&self) -> bool {
-        self.beside.iter().flat_map(|beside| &beside.onlookers).any(|task| !task.is_finished())
+        self.extra.iter().flat_map(|extra| &extra.onlookers).any(|task| !task.is_finished())
     }
 
     #[inline(never)] // keeps the path for undivided data objects short
@@ -146,7 +146,7 @@ impl History {
                 if visited == 0 {
                     self.look_on(newcomer);
                 } else if let Some(boxes) = parts.boxes()
-                    && self.beside.get_or_insert_default().costs.count(access.mode, visited, boxes)
+                    && self.extra.get_or_insert_default().costs.count(access.mode, visited, boxes)
                     && !newcomer.keeps_finished()
                     && let Some(indexed) = settled::to_indexed(parts, access.datum.whole())
                 {
@@ -238,7 +238,7 @@ impl History {
     /// Enters an access to an empty region.
     #[cold]
     fn look_on(&mut self, newcomer: &mut Newcomer<'_>) {
-        let onlookers = &mut self.beside.get_or_insert_default().onlookers;
+        let onlookers = &mut self.extra.get_or_insert_default().onlookers;
         lists::make_room(onlookers, Flow::Order, newcomer);
         onlookers.push(newcomer.share());
     }

@@ -7,7 +7,7 @@ use std::fmt;
 /// ```
 /// use thalweg::Mode;
 /// assert!(Mode::Out.writes() && !Mode::Out.reads());
-/// assert!(Mode::In.joins(Mode::In) && !Mode::Inout.joins(Mode::Inout));
+/// assert!(Mode::In.shares_group(Mode::In) && !Mode::Inout.shares_group(Mode::Inout));
 /// assert_eq!(Mode::Commutative.to_string(), "commutative");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,7 +142,7 @@ impl Mode {
     ///
     /// Commutative tasks still must not run at the same time.
     #[inline]
-    pub fn joins(self, other: Mode) -> bool {
+    pub fn shares_group(self, other: Mode) -> bool {
         self == other && !matches!(self, Mode::Out | Mode::Inout | Mode::WeakInout | Mode::Accept)
     }
 }

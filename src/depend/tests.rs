@@ -161,7 +161,7 @@ impl Checked {
         let joins = |e: &Element, mode: Mode| {
             mode.writes()
                 && e.groups.last().is_some_and(|(_, readers)| *readers == 0)
-                && e.mode.is_some_and(|m| m.joins(mode))
+                && e.mode.is_some_and(|m| m.shares_group(mode))
         };
         let poisoned = touched.iter().any(|(e, mode)| {
             let element = &self.expected[*e];

@@ -44,8 +44,8 @@ impl ConflictDetector {
                 return;
             }
             for other in running.iter().filter(|other| other.task != id && other.data == datum.id) {
-                let together =
-                    !(mode.writes() || other.mode.writes()) || mode.joins(other.mode) && mode != Mode::Commutative;
+                let together = !(mode.writes() || other.mode.writes())
+                    || mode.shares_group(other.mode) && mode != Mode::Commutative;
                 if !together && other.block.overlaps(block) {
                     let (ours, theirs) = (datum.describe(block), datum.describe(&other.block));
                     self.found.lock().push(format!(

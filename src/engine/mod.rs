@@ -159,8 +159,8 @@ impl Engine {
             name: &meta.name,
             bytes: Needs::of(accesses).bytes,
             cost: side.and_then(|side| side.cost),
-            place: side.and_then(|side| side.place.as_ref()),
-            beside: side.and_then(|side| side.beside),
+            position: side.and_then(|side| side.position.as_ref()),
+            near: side.and_then(|side| side.near),
             regions: &regions,
             after,
         });

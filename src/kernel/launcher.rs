@@ -126,7 +126,7 @@ impl<'a> Launcher<'a> {
     ///
     /// # Errors
     /// Returns an error if the task has no such part. The error is detected only if the task runs on several devices.
-    pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
+    pub fn on_part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
         self.device.select(part)?;
         Ok(self)
     }

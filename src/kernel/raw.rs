@@ -208,12 +208,12 @@ impl<'a, I: RawInterface> RawTask<'a, I> {
     }
 
     /// For a task across devices, switches to the device of the given part and binds it to the thread. See
-    /// [`Launcher::part`].
+    /// [`Launcher::on_part`].
     ///
     /// # Errors
-    /// Returns the errors of [`Launcher::part`]; also returns an error if the interface fails, or if the part's device
-    /// uses a different interface from the one that this body calls.
-    pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
+    /// Returns the errors of [`Launcher::on_part`]; also returns an error if the interface fails, or if the part's
+    /// device uses a different interface from the one that this body calls.
+    pub fn on_part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
         let interface = self.launcher.interface();
         self.launcher.select(part)?;
         if self.launcher.interface() != interface {

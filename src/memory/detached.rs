@@ -8,7 +8,7 @@
 //! different memory takes.
 
 use super::lent::{Lend, Lender, Lending};
-use super::payload::{Place, Stopped};
+use super::payload::{BodyEnv, Stopped};
 use super::{AccessList, IntoOutcome, Slot};
 use crate::depend::{Context, Detachment, Leaving, Stop};
 use crate::error::{BoxError, FailureReason};
@@ -45,7 +45,7 @@ impl<A: AccessList> Slot<A> for LentOut {
         unreachable!("a task that only lends its region out needs no view")
     }
 
-    unsafe fn run(bodies: &Cell<Option<Self>>, _: &A, _: Place<'_>) -> Result<(), Stopped> {
+    unsafe fn run(bodies: &Cell<Option<Self>>, _: &A, _: BodyEnv<'_>) -> Result<(), Stopped> {
         let Self(detachment) = bodies.take().expect("a body runs once");
         Err(leave(detachment, false))
     }
@@ -84,7 +84,7 @@ where
         unreachable!("a detached body is run by `run`, with its accesses")
     }
 
-    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, Place(env): Place<'_>) -> Result<(), Stopped> {
+    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, BodyEnv(env): BodyEnv<'_>) -> Result<(), Stopped> {
         let Self(body, _) = bodies.take().expect("a body runs once");
         let detachment = Detachment::new(true);
         let lender = Lender(&detachment);
@@ -110,7 +110,7 @@ where
         unreachable!("an asynchronous body is run by `run`, with its accesses")
     }
 
-    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, Place(env): Place<'_>) -> Result<(), Stopped> {
+    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, BodyEnv(env): BodyEnv<'_>) -> Result<(), Stopped> {
         let Self(stage) = bodies.take().expect("a future is not polled after it is ready");
         let (mut future, detachment) = match stage {
             Stage::Begun(future, detachment) => {

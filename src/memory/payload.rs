@@ -79,11 +79,11 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     /// The engine has satisfied the task's dependences, and the task's regions are at the given sites.
     #[doc(hidden)]
     #[inline]
-    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped>
+    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: BodyEnv<'_>) -> Result<(), Stopped>
     where
         Self: Sized,
     {
-        let Place(Env { context, sites }) = at;
+        let BodyEnv(Env { context, sites }) = at;
         // SAFETY: the caller upholds the same contract, and the views are made only once because the body is taken.
         let views = unsafe { accesses.views(&mut Sites::new(*sites)) };
         bodies.take().expect("a body runs once").call(context, views).map_err(Stopped::failed)?;
@@ -115,7 +115,7 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
 /// The environment in which a body runs, wrapped so that the public trait can mention it.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Place<'a>(pub(crate) &'a Env<'a>);
+pub struct BodyEnv<'a>(pub(crate) &'a Env<'a>);
 
 /// The reason why a body that has returned has not completed its task, wrapped so that the public trait can mention
 /// it.
@@ -196,13 +196,13 @@ where
 pub(crate) trait HostBody<A: AccessList>: Send {
     /// # Safety
     /// As for [`Slot::run`].
-    unsafe fn run(&self, accesses: &A, at: Place<'_>) -> Result<(), Stopped>;
+    unsafe fn run(&self, accesses: &A, at: BodyEnv<'_>) -> Result<(), Stopped>;
 
     fn has_begun(&self) -> bool;
 }
 
 impl<A: AccessList, B: Slot<A>> HostBody<A> for Cell<Option<B>> {
-    unsafe fn run(&self, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
+    unsafe fn run(&self, accesses: &A, at: BodyEnv<'_>) -> Result<(), Stopped> {
         // SAFETY: the caller upholds the same contract.
         unsafe { B::run(self, accesses, at) }
     }
@@ -249,7 +249,7 @@ impl<A: AccessList> Slot<A> for Box<Several<A>> {
         unreachable!("several bodies are run by `run`, in their box")
     }
 
-    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
+    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: BodyEnv<'_>) -> Result<(), Stopped> {
         let mut several = bodies.take().expect("a body runs once");
         drop((several.gpu.take(), std::mem::take(&mut several.own)));
         let own = several.emulated.take().filter(|_| at.0.context.kind == UnitKind::Emulated);
@@ -331,7 +331,7 @@ unsafe impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
     #[inline]
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
         // SAFETY: the engine runs a body once its dependences are satisfied, and its regions are at the sites in `env`.
-        unsafe { B::run(&self.bodies, &self.accesses, Place(env)) }.map_err(|Stopped(stop)| stop)
+        unsafe { B::run(&self.bodies, &self.accesses, BodyEnv(env)) }.map_err(|Stopped(stop)| stop)
     }
 
     fn has_begun(&self) -> bool {

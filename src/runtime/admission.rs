@@ -11,7 +11,7 @@ use crate::depend::{AccessRecord, Child, Domain, Group, Kinds, Residence, Side, 
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::machine::UnitKind;
-use crate::sched::Beside;
+use crate::sched::Near;
 use crate::sync::Pooled;
 use crate::task::Predecessor;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl Admission<'_> {
         if let Some(cost) = self.hints.cost.filter(|cost| !cost.is_finite() || *cost < 0.0) {
             return Err(SubmitError::Cost { task: self.name.into(), cost });
         }
-        let place = match &self.hints.at {
+        let position = match &self.hints.at {
             Some((space, index, _)) if *index >= space.len() => {
                 return Err(SubmitError::Index {
                     task: self.name.into(),
@@ -141,11 +141,11 @@ impl Admission<'_> {
             Some((space, index, false)) => Some(space.place(*index)),
             _ => None,
         };
-        let beside = self.hints.at.as_ref().filter(|(.., beside)| *beside);
-        let beside = beside.map(|(space, index, _)| Beside { space: space.id(), index: *index });
+        let near = self.hints.at.as_ref().filter(|(.., near)| *near);
+        let near = near.map(|(space, index, _)| Near { space: space.id(), index: *index });
         let (cost, device, across) = (self.hints.cost, self.hints.device, self.hints.across.clone());
-        let has_side = cost.is_some() || place.is_some() || beside.is_some() || device.is_some() || across.is_some();
-        Ok(has_side.then(|| Pooled::new(Side { cost, place, beside, device, across, ..Side::default() })))
+        let has_side = cost.is_some() || position.is_some() || near.is_some() || device.is_some() || across.is_some();
+        Ok(has_side.then(|| Pooled::new(Side { cost, position, near, device, across, ..Side::default() })))
     }
 
     /// Checks that some unit has a body and enough memory.

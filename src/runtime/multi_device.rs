@@ -17,7 +17,7 @@ impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
     /// [`LoopBuilder::spread`](crate::LoopBuilder::spread).
     ///
     /// - A body for accelerators chooses the device to enqueue on with
-    ///   [`Launcher::part`](crate::kernel::Launcher::part), or with [`RawTask::part`](crate::kernel::RawTask::part)
+    ///   [`Launcher::on_part`](crate::kernel::Launcher::on_part), or with [`RawTask::on_part`](crate::kernel::RawTask::on_part)
     ///   and its counterparts. Work on different devices is not ordered.
     /// - A kernel on one part may be passed a region of another part, if no part writes the region and the kernel's
     ///   device can reach the region's memory ([`Launcher::reaches`](crate::kernel::Launcher::reaches)). If the region
@@ -72,7 +72,7 @@ impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
     ///         let (x, y): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     ///         for (part, mut y) in y.into_iter().enumerate() {
     ///             let (x, n) = (&x[(part + 1) % x.len()], y.len());
-    ///             launcher.part(part)?.launch(&COPY, n, (x, &mut y, n as i32))?;
+    ///             launcher.on_part(part)?.launch(&COPY, n, (x, &mut y, n as i32))?;
     ///         }
     ///         Ok::<_, DeviceError>(())
     ///     })

@@ -4,7 +4,7 @@
 //! in the previous instance, this is a hit, because its data are already there. If it goes to another unit, this is a
 //! migration, and the bytes that must be copied because of it are counted too.
 
-use super::{Place, ReadyTask};
+use super::{Position, ReadyTask};
 use crate::ids::UnitId;
 use rustc_hash::FxHashMap;
 use std::ops::AddAssign;
@@ -40,8 +40,8 @@ impl AddAssign for AffinityStatistics {
 ///
 /// ```
 /// use thalweg::ids::UnitId;
-/// use thalweg::sched::{Affinity, Place};
-/// let at = |instance| Place { space: 0, index: 2, instance, weights: vec![1.0; 4].into(), neighbours: None };
+/// use thalweg::sched::{Affinity, Position};
+/// let at = |instance| Position { space: 0, index: 2, instance, weights: vec![1.0; 4].into(), neighbours: None };
 /// let mut affinity = Affinity::new();
 /// for (instance, unit) in [(0, 1), (1, 1), (2, 0)] {
 ///     affinity.note(&at(instance), UnitId(unit), || 4096);
@@ -76,26 +76,26 @@ impl Affinity {
 
     /// Returns the unit that last ran the index near which the task is placed, if the task can run on that unit.
     pub fn unit_beside(&self, task: &ReadyTask) -> Option<UnitId> {
-        let beside = task.beside?;
-        self.unit_of(beside.space, beside.index).filter(|unit| task.runs_on(*unit))
+        let near = task.near?;
+        self.unit_of(near.space, near.index).filter(|unit| task.runs_on(*unit))
     }
 
-    /// Returns the unit that owns the place's index in the place's instance, or owned it in a later instance.
-    pub fn unit_in(&self, place: &Place) -> Option<UnitId> {
-        let last = (*self.last.get(&place.space)?.get(place.index)?)?;
-        (last.instance >= place.instance).then_some(last.unit)
+    /// Returns the unit that owns the position's index in the position's instance, or owned it in a later instance.
+    pub fn unit_in(&self, position: &Position) -> Option<UnitId> {
+        let last = (*self.last.get(&position.space)?.get(position.index)?)?;
+        (last.instance >= position.instance).then_some(last.unit)
     }
 
     /// Notes that a task goes to `unit`. `missing_bytes` returns how many bytes of the task's data are missing there.
-    pub fn note(&mut self, place: &Place, unit: UnitId, missing_bytes: impl FnOnce() -> u64) {
-        let indices = self.last.entry(place.space).or_default();
-        if indices.len() <= place.index {
-            indices.resize(place.weights.len().max(place.index + 1), None);
+    pub fn note(&mut self, position: &Position, unit: UnitId, missing_bytes: impl FnOnce() -> u64) {
+        let indices = self.last.entry(position.space).or_default();
+        if indices.len() <= position.index {
+            indices.resize(position.weights.len().max(position.index + 1), None);
         }
-        let last = &mut indices[place.index];
+        let last = &mut indices[position.index];
         let migrated = match *last {
             // This is another task of the same index and instance.
-            Some(before) if before.instance >= place.instance && before.unit == unit => before.migrated,
+            Some(before) if before.instance >= position.instance && before.unit == unit => before.migrated,
             Some(before) if before.unit == unit => {
                 self.statistics.hits += 1;
                 false
@@ -109,7 +109,7 @@ impl Affinity {
         if migrated {
             self.statistics.migrated_bytes += missing_bytes();
         }
-        let instance = last.map_or(place.instance, |before| before.instance.max(place.instance));
+        let instance = last.map_or(position.instance, |before| before.instance.max(position.instance));
         *last = Some(Last { unit, instance, migrated });
     }
 
@@ -125,18 +125,18 @@ mod tests {
 
     #[test]
     fn hits_migrations_and_bytes() {
-        let place =
-            |index, instance| Place { space: 7, index, instance, weights: vec![1.0; 3].into(), neighbours: None };
+        let position =
+            |index, instance| Position { space: 7, index, instance, weights: vec![1.0; 3].into(), neighbours: None };
         let mut affinity = Affinity::new();
         assert_eq!(affinity.unit_of(7, 0), None);
-        affinity.note(&place(0, 0), UnitId(1), || 10); // the first time: neither a hit nor a migration
-        affinity.note(&place(0, 0), UnitId(1), || 10); // the same instance
+        affinity.note(&position(0, 0), UnitId(1), || 10); // the first time: neither a hit nor a migration
+        affinity.note(&position(0, 0), UnitId(1), || 10); // the same instance
         assert_eq!(affinity.statistics(), AffinityStatistics::default());
-        affinity.note(&place(0, 1), UnitId(1), || 10);
-        affinity.note(&place(0, 2), UnitId(2), || 10);
-        affinity.note(&place(0, 2), UnitId(2), || 5); // more data of the migrated index
-        affinity.note(&place(0, 3), UnitId(2), || 10);
-        affinity.note(&place(2, 0), UnitId(0), || 10);
+        affinity.note(&position(0, 1), UnitId(1), || 10);
+        affinity.note(&position(0, 2), UnitId(2), || 10);
+        affinity.note(&position(0, 2), UnitId(2), || 5); // more data of the migrated index
+        affinity.note(&position(0, 3), UnitId(2), || 10);
+        affinity.note(&position(2, 0), UnitId(0), || 10);
         let expected = AffinityStatistics { hits: 2, migrations: 1, migrated_bytes: 15 };
         assert_eq!((affinity.statistics(), affinity.unit_of(7, 0)), (expected, Some(UnitId(2))));
         assert_eq!(

@@ -5,7 +5,7 @@
 //! fail, and tasks end in any order. Programs are drawn from consecutive seeds, small ones first, so every violation is
 //! reproducible.
 
-use super::{Beside, Neighbour, Place, Policy, ReadyTask, Sample, UnitView, View};
+use super::{Near, Neighbour, Policy, Position, ReadyTask, Sample, UnitView, View};
 use crate::error::FailureReason;
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -189,14 +189,14 @@ impl Program {
         let number = |instance: u64, index: usize, stage: usize| {
             instance * per_instance as u64 + (index * stages + stage) as u64
         };
-        let place = |task: u64| {
+        let position = |task: u64| {
             let index = task as usize % per_instance / stages;
             let (weights, neighbours) = (weights.clone(), Some(neighbours.clone()));
-            Place { space: 0, index, instance: task / per_instance as u64, weights, neighbours }
+            Position { space: 0, index, instance: task / per_instance as u64, weights, neighbours }
         };
-        let is_beside = |task: u64| self.begins_beside && (task as usize).is_multiple_of(stages);
-        let stands = |task: u64| (!is_beside(task)).then(|| place(task));
-        let beside = |task: u64| is_beside(task).then(|| Beside { space: 0, index: place(task).index });
+        let is_near = |task: u64| self.begins_beside && (task as usize).is_multiple_of(stages);
+        let stands = |task: u64| (!is_near(task)).then(|| position(task));
+        let near = |task: u64| is_near(task).then(|| Near { space: 0, index: position(task).index });
         let missing = |task: TaskId, space: SpaceId| if space.is_host() { 0 } else { task.0 % 7 };
         let total = instances * per_instance as u64;
         let (mut done, mut told) = (BTreeSet::new(), BTreeSet::new());
@@ -205,7 +205,7 @@ impl Program {
         let mut ended_ns = 0;
         while (done.len() as u64) < total {
             let is_ready = |task: u64, done: &BTreeSet<u64>| {
-                let Place { index, instance, .. } = place(task);
+                let Position { index, instance, .. } = position(task);
                 match (task as usize % stages, instance) {
                     (0, 0) => true,
                     (0, _) => [index + indices - 1, index, index + 1]
@@ -219,7 +219,7 @@ impl Program {
                     told.insert(task);
                     let on = &self.on[task as usize % per_instance];
                     let mut ready = ReadyTask::new(TaskId(task), "t", on.as_slice());
-                    (ready.place, ready.beside, ready.bytes) = (stands(task), beside(task), task % 5 * 1000);
+                    (ready.position, ready.near, ready.bytes) = (stands(task), near(task), task % 5 * 1000);
                     policy.ready(ready, &View::new(&units, &missing));
                 }
             }
@@ -260,7 +260,7 @@ impl Program {
             let (elapsed_ns, fails) = (self.ns[turn % self.ns.len()], self.fails == Some(task));
             let elapsed_ns = if fails { 0 } else { elapsed_ns };
             ended_ns += elapsed_ns;
-            let place = stands(task);
+            let position = stands(task);
             let sample = Sample {
                 task: TaskId(task),
                 name: "t".into(),
@@ -269,7 +269,7 @@ impl Program {
                 elapsed_ns,
                 ended_ns,
                 energy_j: None,
-                place,
+                position,
             };
             if fails {
                 policy.failed(&sample)

@@ -194,8 +194,8 @@ impl Policy for Eft {
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let task = self.queues.pop(unit)?;
         self.loads.change(unit, |load| load.tasks -= 1);
-        if let Some(place) = &task.place {
-            self.affinity.note(place, unit, || view.missing_at(task.id, unit));
+        if let Some(position) = &task.position {
+            self.affinity.note(position, unit, || view.missing_at(task.id, unit));
         }
         Some(task.id)
     }
@@ -266,7 +266,7 @@ mod tests {
             elapsed_ns,
             ended_ns: 0,
             energy_j: None,
-            place: None,
+            position: None,
         });
     }
 

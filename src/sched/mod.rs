@@ -6,7 +6,7 @@
 //!
 //! *Work distributions* (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) share out the indices
 //! of an iteration space. Each is a [`Distribution`], a function from weights and times to an [`Assignment`];
-//! [`Distributed`] turns any of them into a policy: a recurring task carries its [`Place`] and goes to the queue of
+//! [`Distributed`] turns any of them into a policy: a recurring task carries its [`Position`] and goes to the queue of
 //! the unit that its index is assigned to.
 //!
 //! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`BottomLevel`], [`Priority`], [`Dynamic`].
@@ -70,7 +70,7 @@ pub use spec::NAMES;
 pub(crate) use spec::{Setting, from_spec};
 pub use static_chunks::Static;
 pub use static_pcf::StaticPcf;
-pub use task_view::{Beside, Place, ReadyTask, RegionUse, Sample, SubmittedTask};
+pub use task_view::{Near, Position, ReadyTask, RegionUse, Sample, SubmittedTask};
 pub use unit_set::UnitSet;
 pub use unit_view::{UnitView, View};
 // Programs select the other policies by name. As types they serve benches, pictures and tests, and may change.

@@ -28,10 +28,10 @@ pub struct ReadyTask {
     pub priority: i32,
     /// The user's estimate of the work, in any unit that is the same for all tasks.
     pub cost: Option<f64>,
-    /// Its place in an iteration space, if it is a recurring task.
-    pub place: Option<Place>,
+    /// Its position in an iteration space, if it is a recurring task.
+    pub position: Option<Position>,
     /// The index whose data it works on, without being counted when the indices are shared out.
-    pub beside: Option<Beside>,
+    pub near: Option<Near>,
     /// Whether it became ready when another task ended, rather than when it was submitted. Such a task probably
     /// consumes the other task's output; if it runs first, that memory is freed before other tasks allocate more.
     pub follows: bool,
@@ -40,16 +40,16 @@ pub struct ReadyTask {
 
 impl ReadyTask {
     /// Creates a task to test a policy with; `units` says for each unit whether the task runs there. It has no data,
-    /// no hints and no place.
+    /// no hints and no position.
     pub fn new(id: TaskId, name: impl Into<Cow<'static, str>>, units: impl Into<Arc<[bool]>>) -> Self {
         let (name, units) = (name.into(), units.into());
-        Self { id, name, bytes: 0, priority: 0, cost: None, place: None, beside: None, follows: false, units }
+        Self { id, name, bytes: 0, priority: 0, cost: None, position: None, near: None, follows: false, units }
     }
 
     /// Returns the sort key; smaller goes first: more urgent tasks and, of equals, tasks that follow others. Tasks
-    /// with a place in an iteration space keep the order in which they became ready.
+    /// with a position in an iteration space keep the order in which they became ready.
     pub(crate) fn order(&self) -> (Reverse<i32>, bool) {
-        (Reverse(self.priority), !self.follows || self.place.is_some())
+        (Reverse(self.priority), !self.follows || self.position.is_some())
     }
 
     /// Returns whether the task has a body for this unit and its data fit into the unit's memory.
@@ -83,10 +83,10 @@ pub struct SubmittedTask<'a> {
     pub bytes: u64,
     /// The user's estimate of the work, in any unit that is the same for all tasks.
     pub cost: Option<f64>,
-    /// Its place in an iteration space, if it is a recurring task.
-    pub place: Option<&'a Place>,
+    /// Its position in an iteration space, if it is a recurring task.
+    pub position: Option<&'a Position>,
     /// The index whose data it works on, without being counted when the indices are shared out.
-    pub beside: Option<Beside>,
+    pub near: Option<Near>,
     /// The regions it works on.
     pub regions: &'a [RegionUse],
     /// Predecessors that had not finished. If there are very many, the list is incomplete.
@@ -94,10 +94,10 @@ pub struct SubmittedTask<'a> {
 }
 
 impl<'a> SubmittedTask<'a> {
-    /// Creates a task to test a policy with. It has no data, hints, place or predecessors.
+    /// Creates a task to test a policy with. It has no data, hints, position or predecessors.
     #[allow(clippy::ptr_arg)] // same type as the field
     pub fn new(id: TaskId, name: &'a Cow<'static, str>) -> Self {
-        Self { id, name, bytes: 0, cost: None, place: None, beside: None, regions: &[], after: &[] }
+        Self { id, name, bytes: 0, cost: None, position: None, near: None, regions: &[], after: &[] }
     }
 }
 
@@ -130,12 +130,12 @@ pub struct RegionUse {
 /// Position of a recurring task in its iteration space.
 ///
 /// ```
-/// use thalweg::sched::Place;
-/// let place = Place { space: 0, index: 2, instance: 5, weights: vec![1.0; 8].into(), neighbours: None };
-/// assert!(place.index < place.weights.len());
+/// use thalweg::sched::Position;
+/// let position = Position { space: 0, index: 2, instance: 5, weights: vec![1.0; 8].into(), neighbours: None };
+/// assert!(position.index < position.weights.len());
 /// ```
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Position {
     /// The iteration space.
     pub space: u64,
     /// The index in it.
@@ -151,11 +151,11 @@ pub struct Place {
 /// An index that a task follows without being one of its tasks ([`TaskBuilder::near`](crate::TaskBuilder::near)).
 ///
 /// ```
-/// use thalweg::sched::Beside;
-/// assert_eq!(Beside { space: 0, index: 2 }.index, 2);
+/// use thalweg::sched::Near;
+/// assert_eq!(Near { space: 0, index: 2 }.index, 2);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Beside {
+pub struct Near {
     /// The iteration space.
     pub space: u64,
     /// The index in it.
@@ -169,7 +169,7 @@ pub struct Beside {
 /// use thalweg::sched::Sample;
 /// let (task, unit) = (TaskId(7), UnitId(0));
 /// let sample =
-///     Sample { task, name: "axpy".into(), bytes: 8000, unit, elapsed_ns: 2000, ended_ns: 9000, energy_j: None, place: None };
+///     Sample { task, name: "axpy".into(), bytes: 8000, unit, elapsed_ns: 2000, ended_ns: 9000, energy_j: None, position: None };
 /// assert_eq!(sample.bytes / sample.elapsed_ns, 4); // gigabytes per second
 /// ```
 #[derive(Debug, Clone)]
@@ -188,8 +188,8 @@ pub struct Sample {
     pub ended_ns: u64,
     /// The dynamic energy it consumed on that unit in joules, if the unit's power is known.
     pub energy_j: Option<f64>,
-    /// Its place in an iteration space, if it is a recurring task.
-    pub place: Option<Place>,
+    /// Its position in an iteration space, if it is a recurring task.
+    pub position: Option<Position>,
 }
 
 #[cfg(test)]

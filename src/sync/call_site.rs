@@ -95,7 +95,7 @@ impl CallSite {
 
     fn parts(self) -> (&'static str, u32, u32) {
         if self.address() & NAMED != 0 {
-            // SAFETY: only `named` sets the bit, and the rest of the address is that of a `Named`, which is never freed.
+            // SAFETY: only `named` sets the bit. The rest of the address is that of a `Named`, which is never freed.
             let named = unsafe { &*self.0.as_ptr().map_addr(|address| address & !NAMED).cast::<Named>() };
             return (&named.file, named.line, named.column);
         }

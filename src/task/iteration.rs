@@ -1,6 +1,6 @@
 //! Iteration spaces: tasks that recur every time step under the same index.
 
-use crate::sched::{Neighbour, Place};
+use crate::sched::{Neighbour, Position};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -159,8 +159,8 @@ impl IterationSpace {
     }
 
     /// Returns the place of an index in the most recently begun instance.
-    pub(crate) fn place(&self, index: usize) -> Place {
-        Place {
+    pub(crate) fn place(&self, index: usize) -> Position {
+        Position {
             space: self.id(),
             index,
             instance: self.instances().saturating_sub(1),

@@ -35,7 +35,7 @@ fn mix(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, salt: u64, in_place: bool) {
         .gpu(move |k, parts| {
             let (x, y): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
             for (part, mut y) in y.into_iter().enumerate() {
-                kernels::mix_some(k.part(part)?, &x[next(part)], &mut y, salt)?;
+                kernels::mix_some(k.on_part(part)?, &x[next(part)], &mut y, salt)?;
             }
             Ok::<(), DeviceError>(())
         })
@@ -52,7 +52,7 @@ fn are_peers(rt: &Runtime, x: &Data<u64>) -> bool {
         .emulated(|_, _| ())
         .gpu(move |k, parts| {
             called.store(1, Ordering::SeqCst);
-            let both = k.part(0)?.reaches(&parts[1]) && k.part(1)?.reaches(&parts[0]);
+            let both = k.on_part(0)?.reaches(&parts[1]) && k.on_part(1)?.reaches(&parts[0]);
             reached.store(both.into(), Ordering::SeqCst);
             Ok::<(), DeviceError>(())
         })
@@ -92,7 +92,7 @@ pub(crate) fn failing_task_across_devices_fails_as_a_whole(kind: UnitKind) {
     let rt = Runtime::builder().compute_units(format!("1:{kind}:2")).build().unwrap();
     let x = rt.data(vec![1u64; 1000]);
     for (way, expected) in [
-        "the task writes there; try launching it with `Launcher::part` on the part that owns the region",
+        "the task writes there; try launching it with `Launcher::on_part` on the part that owns the region",
         "cannot enqueue on the device of part 2: the task has 2 parts",
         "no luck",
         "panicked: out of luck",
@@ -103,11 +103,11 @@ pub(crate) fn failing_task_across_devices_fails_as_a_whole(kind: UnitKind) {
         rt.task("fails", x.blocks(500).iter().map(|x| x.inout()).collect::<Vec<_>>())
             .gpu(move |k, mut parts| {
                 for (part, x) in parts.iter_mut().enumerate() {
-                    kernels::fill_some(k.part(part)?, x, 5)?;
+                    kernels::fill_some(k.on_part(part)?, x, 5)?;
                 }
                 match way {
-                    0 => kernels::fill_some(k.part(0)?, &mut parts[1], 5)?,
-                    1 => _ = k.part(2)?,
+                    0 => kernels::fill_some(k.on_part(0)?, &mut parts[1], 5)?,
+                    1 => _ = k.on_part(2)?,
                     2 => return Err("no luck".into()),
                     _ => panic!("out of luck"),
                 }

@@ -40,7 +40,7 @@ fn mix(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, size: usize, salt: u64) {
         })
         .gpu(move |k, parts| {
             let mut parts = parts.into_iter().enumerate();
-            parts.try_for_each(|(part, (x, mut y))| launch(k.part(part)?, &x, &mut y, salt))
+            parts.try_for_each(|(part, (x, mut y))| launch(k.on_part(part)?, &x, &mut y, salt))
         })
         .across_devices()
         .submit()
@@ -63,7 +63,7 @@ fn peers() {
         .gpu(move |k, parts| {
             let (x, y): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
             for (part, mut y) in y.into_iter().enumerate() {
-                assert!(k.part(part)?.reaches(&x[part]));
+                assert!(k.on_part(part)?.reaches(&x[part]));
                 assert_eq!(k.reaches(&x[1 - part]), are_peers);
                 launch(k, &x[1 - part], &mut y, 5)?;
             }
@@ -158,7 +158,7 @@ fn raw() {
                 |cx, parts| {
                     let mut streams = Vec::new();
                     for (part, (x, mut y)) in parts.into_iter().enumerate() {
-                        cx.part(part)?;
+                        cx.on_part(part)?;
                         assert_eq!(cx.device(), part as i32 % 2);
                         streams.push(cx.stream());
                         let handle = cx.keep(|stream| Ok::<_, DeviceError>(stream.addr()))?;
@@ -169,7 +169,7 @@ fn raw() {
                         assert_eq!(unsafe { super::raw::enqueue_copy(to, from, x.len(), cx.stream()) }, 0);
                     }
                     assert!(streams.iter().zip(&streams[2..]).all(|(a, b)| a == b) && streams[0] != streams[1]);
-                    assert!(cx.part(5).is_err());
+                    assert!(cx.on_part(5).is_err());
                     Ok::<(), DeviceError>(())
                 }
             };

@@ -292,7 +292,7 @@ fn across_devices() {
         let task = rt.task("across", parts).gpu(move |k, parts| {
             let (x, mut y): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
             for part in 0..2 {
-                let k = k.part(part)?;
+                let k = k.on_part(part)?;
                 assert!(k.reaches(&x[part]) && k.reaches(&x[1 - part]));
                 assert!(k.launch(&ADD, half, (&x[0], &mut y[1 - part], 0, half as i32)).is_err());
                 k.launch(&ADD, half, (&x[1 - part], &mut y[part], salt, half as i32))?;

@@ -174,9 +174,9 @@ pub(crate) struct Side {
     /// The user's estimate of the task's work, in any unit that all tasks share.
     pub(crate) cost: Option<f64>,
     /// The task's place in an iteration space.
-    pub(crate) place: Option<crate::sched::Place>,
+    pub(crate) position: Option<crate::sched::Position>,
     /// The loop index next to which the task should run.
-    pub(crate) beside: Option<crate::sched::Beside>,
+    pub(crate) near: Option<crate::sched::Near>,
     /// The device on which the task should run, as long as that device is available.
     pub(crate) device: Option<crate::ids::DeviceId>,
     /// For a task that spans the devices of its unit: for each part, the end of its range of accesses.

@@ -51,7 +51,7 @@ pub(super) struct Entered {
 impl Cell {
     /// Enters an access of the next task, which has this index.
     pub(super) fn enter(&mut self, task: u32, mode: Mode) {
-        let joins = self.open.is_some_and(|open| mode.writes() && open.joins(mode));
+        let joins = self.open.is_some_and(|open| mode.writes() && open.shares_group(mode));
         let is_given = self.writers.is_empty() || joins && self.is_first;
         if is_given && mode.relies_on_value() {
             self.readers.push(task);
@@ -76,7 +76,7 @@ impl Cell {
 
     /// Returns the last task and its mode, if other tasks may join it.
     pub(super) fn open_group(&self) -> Option<(u32, Mode)> {
-        self.writers.last().copied().zip(self.open.filter(|open| open.joins(*open)))
+        self.writers.last().copied().zip(self.open.filter(|open| open.shares_group(*open)))
     }
 
     /// Returns the part of the data object with this index, if it is used.

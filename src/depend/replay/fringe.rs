@@ -31,7 +31,7 @@ impl Fringe {
             data.push((datum.whole(), RegionMap::new(datum.whole(), datum.ndim(), Cell::default())));
             data.len() - 1
         });
-        let group = (mode.writes() && mode.joins(mode)).then_some((task, mode));
+        let group = (mode.writes() && mode.shares_group(mode)).then_some((task, mode));
         data[at].1.visit(block, |_, cell| {
             if !cell.is_used() && first.is_none() {
                 *first = group;

@@ -283,7 +283,7 @@ impl Enqueue for Sessions<'_> {
                 continue;
             };
             let problem = if writes {
-                "and the task writes there; try launching it with `Launcher::part` on the part that owns the region"
+                "and the task writes there; try launching it with `Launcher::on_part` on the part that owns the region"
             } else if !self.reaches(*base, owner) {
                 "which this device cannot reach; try a region of the part itself, which is copied"
             } else {

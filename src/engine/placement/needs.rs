@@ -2,7 +2,7 @@
 
 use crate::depend::{AccessRecord, Kinds, OwnedTask};
 use crate::ids::{DataId, DeviceId, SpaceId};
-use crate::sched::{Beside, Place};
+use crate::sched::{Near, Position};
 
 /// Memory requirements of a task.
 pub(crate) struct Needs {
@@ -67,12 +67,12 @@ pub(super) fn lends(task: &OwnedTask) -> bool {
     task.owned().as_ref().is_some_and(|side| side.lends)
 }
 
-/// Returns a task's place in an iteration space, if it is a recurring task.
-pub(super) fn place_of(task: &OwnedTask) -> Option<Place> {
-    task.owned().as_ref().and_then(|side| side.place.clone())
+/// Returns a task's position in an iteration space, if it is a recurring task.
+pub(super) fn position_of(task: &OwnedTask) -> Option<Position> {
+    task.owned().as_ref().and_then(|side| side.position.clone())
 }
 
 /// Returns the index that a task is close to, if it has one.
-pub(super) fn beside(task: &OwnedTask) -> Option<Beside> {
-    task.owned().as_ref().and_then(|side| side.beside)
+pub(super) fn near(task: &OwnedTask) -> Option<Near> {
+    task.owned().as_ref().and_then(|side| side.near)
 }

@@ -15,7 +15,7 @@
 //! 3. A task in `waiting` fits into the space that it waits for.
 
 use super::multi_device::Across;
-use super::needs::{Needs, beside, parts_of, place_of};
+use super::needs::{Needs, near, parts_of, position_of};
 use super::residency::Residency;
 use super::stages::Assigned;
 use super::suits::Suited;
@@ -121,8 +121,8 @@ impl Queue {
             bytes: needs.bytes,
             priority: task.shared().priority,
             cost: task.owned().as_ref().and_then(|side| side.cost),
-            place: place_of(task),
-            beside: beside(task),
+            position: position_of(task),
+            near: near(task),
             follows: false,
             units: self.suited_for(task, &needs, residency).units,
         }
@@ -323,7 +323,7 @@ impl Queue {
             elapsed_ns,
             ended_ns,
             energy_j: self.dynamic_w[unit.index()].map(|watts| watts * elapsed_ns as f64 / 1e9),
-            place: place_of(task),
+            position: position_of(task),
         };
         let (sample, failed) = match *end {
             End::Ran { span, was_queued } => {

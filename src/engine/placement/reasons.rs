@@ -87,11 +87,11 @@ impl Placement {
         let mut holders: Vec<(TaskId, u64)> = Vec::new();
         let reserved = self.flow.arriving().map(|placed| (placed.assigned.task.shared().id, &placed.reserved));
         for (task, reserved) in reserved.chain(self.flow.all_launched().map(|(task, own)| (*task, &own.reserved))) {
-            let mut own: Vec<_> = reserved.replicas.iter().filter(|place| place.space == space).collect();
-            own.retain(|place| place.replica != ReplicaId::HOME);
-            own.sort_unstable_by_key(|place| (place.data, place.replica));
-            own.dedup_by_key(|place| (place.data, place.replica));
-            let bytes: u64 = own.iter().map(|place| self.residency.bytes_of(place.data, place.replica)).sum();
+            let mut own: Vec<_> = reserved.replicas.iter().filter(|position| position.space == space).collect();
+            own.retain(|position| position.replica != ReplicaId::HOME);
+            own.sort_unstable_by_key(|position| (position.data, position.replica));
+            own.dedup_by_key(|position| (position.data, position.replica));
+            let bytes: u64 = own.iter().map(|position| self.residency.bytes_of(position.data, position.replica)).sum();
             if bytes > 0 {
                 holders.push((task, bytes));
             }

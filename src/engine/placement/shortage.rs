@@ -56,7 +56,7 @@ impl Placement {
         let Some(ended) = self.flow.end_copy(copy) else { return true };
         let in_use = self.residency.in_use(space);
         for Placed { assigned, reserved } in self.flow.placed_waiting_for(&ended.waiters) {
-            let uses_it = |place: &ReplicaRef| (place.data, place.replica) == (data, transfer.to);
+            let uses_it = |position: &ReplicaRef| (position.data, position.replica) == (data, transfer.to);
             if !reserved.replicas.iter().any(uses_it) {
                 continue; // the task waits for a copy made for others, and will search again
             }

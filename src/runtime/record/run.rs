@@ -24,7 +24,7 @@ use crate::ids::{DataId, DeviceId, Iteration, TaskId};
 use crate::kernel::{DeviceSite, Graphs, Launcher};
 use crate::region::{Block, MAX_DIMS};
 use crate::runtime::door::Door;
-use crate::sched::Beside;
+use crate::sched::Near;
 use crate::sync::CallSite;
 use crate::sync::Pooled;
 use crate::task::Kept;
@@ -157,11 +157,11 @@ impl Run {
         let body =
             RunBody { run: self.clone(), bodies, sources: sources.clone(), bad, failures, number: number.clone() };
         let RunHints { priority, cost, index, device, .. } = &self.hints;
-        let at = |of_beside: bool| index.as_ref().filter(|(.., beside)| *beside == of_beside);
+        let at = |of_beside: bool| index.as_ref().filter(|(.., near)| *near == of_beside);
         let side = Side {
             cost: *cost,
-            place: at(false).map(|(space, index, _)| space.place(*index)),
-            beside: at(true).map(|(space, index, _)| Beside { space: space.id(), index: *index }),
+            position: at(false).map(|(space, index, _)| space.place(*index)),
+            near: at(true).map(|(space, index, _)| Near { space: space.id(), index: *index }),
             device: *device,
             sources: Some(sources.clone()),
             ..Side::default()

@@ -146,7 +146,7 @@ pub struct Auto {
     collects: bool,
     /// The latest known instance of each space.
     latest: BTreeMap<u64, u64>,
-    /// Tasks up to these instances are passed to the present policy without their place.
+    /// Tasks up to these instances are passed to the present policy without their position.
     without_place: BTreeMap<u64, u64>,
 }
 
@@ -295,8 +295,12 @@ impl Auto {
     /// Returns a task as the present policy should see it.
     fn shown(&self, mut task: ReadyTask) -> ReadyTask {
         let begun = |space: u64| self.without_place.get(&space);
-        if task.place.as_ref().is_some_and(|place| begun(place.space).is_some_and(|begun| place.instance <= *begun)) {
-            task.place = None;
+        if task
+            .position
+            .as_ref()
+            .is_some_and(|position| begun(position.space).is_some_and(|begun| position.instance <= *begun))
+        {
+            task.position = None;
         }
         task
     }
@@ -304,8 +308,12 @@ impl Auto {
     fn shown_sample(&self, sample: &Sample) -> Sample {
         let mut sample = sample.clone();
         let begun = |space: u64| self.without_place.get(&space);
-        if sample.place.as_ref().is_some_and(|place| begun(place.space).is_some_and(|begun| place.instance <= *begun)) {
-            sample.place = None;
+        if sample
+            .position
+            .as_ref()
+            .is_some_and(|position| begun(position.space).is_some_and(|begun| position.instance <= *begun))
+        {
+            sample.position = None;
         }
         sample
     }
@@ -335,9 +343,9 @@ impl Policy for Auto {
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
         self.choose(view);
         self.record.ready(&task);
-        if let Some(place) = &task.place {
-            let latest = self.latest.entry(place.space).or_default();
-            *latest = (*latest).max(place.instance);
+        if let Some(position) = &task.position {
+            let latest = self.latest.entry(position.space).or_default();
+            *latest = (*latest).max(position.instance);
         }
         self.charge.insert(task.id, task.clone());
         let task = self.shown(task);
@@ -347,8 +355,8 @@ impl Policy for Auto {
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         self.choose(view);
         let task = self.policy.next(unit, view)?;
-        if let Some(place) = self.charge.remove(&task).and_then(|task| task.place) {
-            self.affinity.note(&place, unit, || view.missing_at(task, unit));
+        if let Some(position) = self.charge.remove(&task).and_then(|task| task.position) {
+            self.affinity.note(&position, unit, || view.missing_at(task, unit));
         }
         Some(task)
     }

@@ -9,7 +9,7 @@
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
 use crate::sched::kernels::{KernelId, Kernels};
-use crate::sched::{Beside, Model, Place, ReadyTask, RegionUse, SubmittedTask};
+use crate::sched::{Model, Near, Position, ReadyTask, RegionUse, SubmittedTask};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -44,8 +44,8 @@ struct Recorded {
     bytes: u64,
     cost: Option<f64>,
     kernel: (KernelId, f64),
-    place: Option<Place>,
-    beside: Option<Beside>,
+    position: Option<Position>,
+    near: Option<Near>,
     /// Sequence numbers of the predecessors, some of which may have been discarded.
     after: SmallVec<[usize; 4]>,
     regions: SmallVec<[RegionUse; 4]>,
@@ -74,8 +74,8 @@ pub(super) struct Job {
     pub(super) priority: i32,
     pub(super) kernel: (KernelId, f64),
     pub(super) units: Arc<[bool]>,
-    pub(super) place: Option<Place>,
-    pub(super) beside: Option<Beside>,
+    pub(super) position: Option<Position>,
+    pub(super) near: Option<Near>,
     pub(super) after: SmallVec<[u32; 4]>,
     pub(super) uses: SmallVec<[Use; 4]>,
 }
@@ -118,8 +118,8 @@ impl Record {
             bytes: task.bytes,
             cost: task.cost,
             kernel: self.kernels.of(task.name, task.bytes, task.cost, model),
-            place: task.place.cloned(),
-            beside: task.beside,
+            position: task.position.cloned(),
+            near: task.near,
             after: task.after.iter().filter_map(|before| self.at.get(before).copied()).collect(),
             regions: task.regions.iter().copied().collect(),
             priority: 0,
@@ -159,8 +159,8 @@ impl Record {
             let before = task.after.iter().filter_map(|at| self.tasks.get(at.checked_sub(self.first)?));
             let after: SmallVec<[TaskId; 4]> = before.filter(|before| !before.ended).map(|before| before.id).collect();
             let Recorded { id, ref name, bytes, cost, .. } = *task;
-            let (place, regions) = (task.place.as_ref(), &task.regions[..]);
-            submitted(&SubmittedTask { id, name, bytes, cost, place, beside: task.beside, regions, after: &after });
+            let (position, regions) = (task.position.as_ref(), &task.regions[..]);
+            submitted(&SubmittedTask { id, name, bytes, cost, position, near: task.near, regions, after: &after });
         }
     }
 
@@ -189,8 +189,8 @@ impl Record {
                 priority: task.priority,
                 kernel: task.kernel,
                 units: units.clone(),
-                place: task.place.clone().map(|place| Place { instance: 0, ..place }),
-                beside: task.beside,
+                position: task.position.clone().map(|position| Position { instance: 0, ..position }),
+                near: task.near,
                 after: task.after.iter().filter_map(|before| number_of.get(before).copied()).collect(),
                 uses: task.regions.iter().map(|region| numbers.of(region)).collect(),
             });
@@ -211,12 +211,16 @@ impl Record {
 
     /// Returns the range of tasks of the last complete instance. An instance is complete once another one has followed.
     fn last_instance(&self) -> Option<std::ops::Range<usize>> {
-        let places = self.tasks.iter().enumerate().filter_map(|(at, task)| Some((at, task.place.as_ref()?)));
-        let (space, latest) =
-            places.clone().map(|(_, place)| (place.space, place.instance)).max_by_key(|(_, instance)| *instance)?;
+        let places = self.tasks.iter().enumerate().filter_map(|(at, task)| Some((at, task.position.as_ref()?)));
+        let (space, latest) = places
+            .clone()
+            .map(|(_, position)| (position.space, position.instance))
+            .max_by_key(|(_, instance)| *instance)?;
         let of = |instance: u64| {
             let places = places.clone();
-            places.filter(move |(_, place)| place.space == space && place.instance == instance).map(|(at, _)| at)
+            places
+                .filter(move |(_, position)| position.space == space && position.instance == instance)
+                .map(|(at, _)| at)
         };
         let before = latest.checked_sub(2).and_then(|instance| of(instance).next_back())?;
         let last = of(latest - 1).next_back()?;
@@ -233,7 +237,8 @@ impl Program {
     /// Returns the time of every index of the program's only iteration space on each unit kind in one instance, given
     /// the time of one task. Returns `None` if there are several iteration spaces, or none.
     pub(super) fn index_ns<const N: usize>(&self, takes_ns: impl Fn(&Job) -> [f64; N]) -> Option<Vec<[f64; N]>> {
-        let placed = |job: &Job| job.place.as_ref().map(|place| (place.space, place.index, place.weights.len()));
+        let placed =
+            |job: &Job| job.position.as_ref().map(|position| (position.space, position.index, position.weights.len()));
         let mut once =
             self.jobs.iter().take(self.per_instance()).filter_map(|job| Some((job, placed(job)?))).peekable();
         let &(_, (only, _, len)) = once.peek()?;
@@ -252,7 +257,8 @@ impl Program {
     fn repeat(&mut self) {
         let once = self.jobs.len();
         self.repetitions = (SIMULATED / once.max(1)).clamp(REPETITIONS.0, REPETITIONS.1);
-        let index = |job: &Job| job.place.as_ref().map(|place| place.index).or(job.beside.map(|beside| beside.index));
+        let index =
+            |job: &Job| job.position.as_ref().map(|position| position.index).or(job.near.map(|near| near.index));
         let mut latest: FxHashMap<usize, u32> = FxHashMap::default();
         let model = std::mem::take(&mut self.jobs);
         let (mut region_written, mut data_written) = (vec![None; self.regions], vec![None; self.data]);
@@ -261,8 +267,8 @@ impl Program {
             for job in &model {
                 let mut job = job.clone();
                 job.after.iter_mut().for_each(|before| *before += first);
-                if let Some(place) = &mut job.place {
-                    place.instance = repetition as u64;
+                if let Some(position) = &mut job.position {
+                    position.instance = repetition as u64;
                 }
                 if let Some(index) = index(&job)
                     && let Some(before) = latest.insert(index, self.jobs.len() as u32)

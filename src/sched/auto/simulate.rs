@@ -184,10 +184,10 @@ impl<'a> Run<'a> {
         if policy.looks_ahead() {
             for (number, job) in self.jobs.iter().enumerate() {
                 let after: Vec<TaskId> = job.after.iter().map(|before| TaskId(u64::from(*before))).collect();
-                let (id, place) = (TaskId(number as u64), job.place.as_ref());
-                let &Job { ref name, bytes, cost, beside, .. } = job;
+                let (id, position) = (TaskId(number as u64), job.position.as_ref());
+                let &Job { ref name, bytes, cost, near, .. } = job;
                 let task =
-                    crate::sched::SubmittedTask { id, name, bytes, cost, place, beside, regions: &[], after: &after };
+                    crate::sched::SubmittedTask { id, name, bytes, cost, position, near, regions: &[], after: &after };
                 policy.submitted(&task);
             }
         }
@@ -203,8 +203,8 @@ impl<'a> Run<'a> {
             bytes: job.bytes,
             priority: job.priority,
             cost: job.cost,
-            place: job.place.clone(),
-            beside: job.beside,
+            position: job.position.clone(),
+            near: job.near,
             follows: !job.after.is_empty(),
             units: job.units.clone(),
         };
@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
             elapsed_ns: self.took[number] as u64,
             ended_ns: self.now as u64,
             energy_j: None,
-            place: job.place.clone(),
+            position: job.position.clone(),
         });
         self.units[unit].in_flight -= 1;
         policy.in_flight(id, self.units[unit].in_flight);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ids::{DataId, SpaceId};
 use crate::region::Block;
-use crate::sched::{Place, RegionUse, UnitView};
+use crate::sched::{Position, RegionUse, UnitView};
 use std::sync::Arc;
 
 /// Returns units of one kind, plus devices.
@@ -31,13 +31,13 @@ fn drive(
             while waiting.front().is_some_and(|(_, of)| *of == batch)
                 && let Some((task, _)) = waiting.pop_front()
             {
-                let data = DataId(task.place.as_ref().map_or(task.id.0, |place| place.index as u64));
+                let data = DataId(task.position.as_ref().map_or(task.id.0, |position| position.index as u64));
                 let block = Block::interval(0..8);
                 let regions = [RegionUse { data, block, is_whole: true, bytes: 64, reads: true, writes: true }];
-                let place = task.place.as_ref();
+                let position = task.position.as_ref();
                 policy.submitted(&SubmittedTask {
                     cost: task.cost,
-                    place,
+                    position,
                     regions: &regions,
                     ..SubmittedTask::new(task.id, &task.name)
                 });
@@ -68,7 +68,7 @@ fn drive(
             elapsed_ns,
             ended_ns,
             energy_j: None,
-            place: task.place,
+            position: task.position,
         });
         units[unit].in_flight = 0;
         policy.in_flight(UnitId(unit as u16), 0);
@@ -83,7 +83,7 @@ fn unequal_zones_get_a_fitting_map_and_every_task_runs_once() {
             let (index, instance) = ((number % 32) as usize, number / 32);
             let mut task = ReadyTask::new(TaskId(number), "zone", [true; 4]);
             task.cost = Some(weights[index]);
-            task.place = Some(Place { space: 0, index, instance, weights: weights.clone(), neighbours: None });
+            task.position = Some(Position { space: 0, index, instance, weights: weights.clone(), neighbours: None });
             (task, instance)
         })
         .collect();

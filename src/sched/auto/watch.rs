@@ -176,7 +176,7 @@ mod tests {
                     elapsed_ns: ns / 2,
                     ended_ns: *at,
                     energy_j: None,
-                    place: None,
+                    position: None,
                 };
                 judged += usize::from(watch.ended(&sample, policy, task == 1));
             }
@@ -228,7 +228,7 @@ mod tests {
             elapsed_ns: 5,
             ended_ns: 0,
             energy_j: None,
-            place: None,
+            position: None,
         };
         (0..20).for_each(|task| _ = watch.ended(&sample(task), "a", task % 2 == 1));
         assert_eq!(watch.next(&[("a", 50.0), ("b", 40.0)], "a"), None);

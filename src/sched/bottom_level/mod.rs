@@ -279,8 +279,8 @@ impl BottomLevel {
         let Stage::Queued(queued) = std::mem::replace(&mut known.stage, Stage::Waits) else { return None };
         self.dequeue(kernel, &queued);
         let missing = || view.missing_at(task, unit);
-        if let Some(place) = &queued.place {
-            self.affinity.note(place, unit, missing);
+        if let Some(position) = &queued.position {
+            self.affinity.note(position, unit, missing);
         }
         let kind = self.groups[group].kind;
         let (mut ns, mut trial) = (queued.ns, queued.trial);
@@ -349,7 +349,7 @@ impl Policy for BottomLevel {
         };
         let ns = (if trial { self.kernels.least_ns(kernel, work) } else { ns }) as u64;
         let rank = Rank { priority: Reverse(task.priority), level_bits: Reverse(level_ns.to_bits()), task: task.id };
-        self.queue(spot, Queued { set, group, rank, ns, trial, missing, place: task.place });
+        self.queue(spot, Queued { set, group, rank, ns, trial, missing, position: task.position });
     }
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {

@@ -4,7 +4,7 @@ use super::lookahead::Ahead;
 use crate::ids::{SpaceId, TaskId};
 use crate::machine::UnitKind;
 use crate::sched::kernels::KernelId;
-use crate::sched::{Place, UnitSet};
+use crate::sched::{Position, UnitSet};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ pub(super) struct Queued {
     pub(super) trial: bool,
     /// Number of bytes of the task's data that the memory lacked when the task was queued.
     pub(super) missing: u64,
-    pub(super) place: Option<Place>,
+    pub(super) position: Option<Position>,
 }
 
 /// The time at which a task would end in a group.

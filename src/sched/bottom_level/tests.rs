@@ -136,7 +136,7 @@ fn each_kernel_is_tried_once_per_kind_of_unit() {
             elapsed_ns,
             ended_ns: 0,
             energy_j: None,
-            place: None,
+            position: None,
         });
     }
     assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Cpu, 0), Some(40_000.0));
@@ -149,7 +149,7 @@ fn each_kernel_is_tried_once_per_kind_of_unit() {
         elapsed_ns: 0,
         ended_ns: 0,
         energy_j: None,
-        place: None,
+        position: None,
     });
     policy.skipped(TaskId(99));
 }

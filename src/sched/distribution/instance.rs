@@ -1,7 +1,9 @@
 //! An iteration space under a distribution: its instances, from their first ready task to their times.
 
 use crate::ids::UnitId;
-use crate::sched::{Assignment, Distribution, Neighbour, Place, ReadyTask, Sample, State, Team, Times, View, Workload};
+use crate::sched::{
+    Assignment, Distribution, Neighbour, Position, ReadyTask, Sample, State, Team, Times, View, Workload,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -61,7 +63,7 @@ impl Instance {
 
 impl<D: Distribution> Space<D> {
     /// Creates the space; its team consists of the units that its first task runs on.
-    pub(super) fn new(distribution: D, first: &ReadyTask, place: &Place, view: &View<'_>) -> Self {
+    pub(super) fn new(distribution: D, first: &ReadyTask, position: &Position, view: &View<'_>) -> Self {
         let units = view.units.iter().filter(|unit| first.runs_on(unit.id));
         let (devices, cpus): (Vec<_>, Vec<_>) = units.partition(|unit| unit.kind.is_device());
         let counts = Team { cpus: cpus.len(), devices: devices.len() };
@@ -69,8 +71,8 @@ impl<D: Distribution> Space<D> {
             distribution,
             team: cpus.into_iter().chain(devices).map(|unit| unit.id).collect(),
             counts,
-            weights: place.weights.clone(),
-            neighbours: place.neighbours.clone(),
+            weights: position.weights.clone(),
+            neighbours: position.neighbours.clone(),
             present: None,
             decided: None,
             instances: BTreeMap::new(),
@@ -85,19 +87,19 @@ impl<D: Distribution> Space<D> {
     }
 
     /// Accepts a ready task: returns it with its unit, or holds it back if its instance is undecided.
-    pub(super) fn arrive(&mut self, task: ReadyTask, place: &Place) -> Option<(UnitId, ReadyTask)> {
-        let late = self.decided.is_some_and(|decided| place.instance < decided);
+    pub(super) fn arrive(&mut self, task: ReadyTask, position: &Position) -> Option<(UnitId, ReadyTask)> {
+        let late = self.decided.is_some_and(|decided| position.instance < decided);
         let new = || Instance::new(self.weights.len(), self.team.len());
-        let instance = self.instances.entry(place.instance).or_insert_with(new);
+        let instance = self.instances.entry(position.instance).or_insert_with(new);
         if instance.assignment.is_none() && late {
             instance.assignment.clone_from(&self.present);
         }
         instance.open += 1;
-        if !std::mem::replace(&mut instance.arrived[place.index], true) {
+        if !std::mem::replace(&mut instance.arrived[position.index], true) {
             instance.missing -= 1;
         }
         match &instance.assignment {
-            Some(assignment) => Some((self.team[assignment.slots()[place.index]], task)),
+            Some(assignment) => Some((self.team[assignment.slots()[position.index]], task)),
             None => {
                 instance.held.push(task);
                 None
@@ -105,23 +107,23 @@ impl<D: Distribution> Space<D> {
         }
     }
 
-    /// Returns the unit that a place is assigned to.
-    pub(super) fn unit_of(&self, place: &Place) -> Option<UnitId> {
-        let of_instance = self.instances.get(&place.instance).and_then(|instance| instance.assignment.as_ref());
-        let slot = *of_instance.or(self.present.as_ref())?.slots().get(place.index)?;
+    /// Returns the unit that a position is assigned to.
+    pub(super) fn unit_of(&self, position: &Position) -> Option<UnitId> {
+        let of_instance = self.instances.get(&position.instance).and_then(|instance| instance.assignment.as_ref());
+        let slot = *of_instance.or(self.present.as_ref())?.slots().get(position.index)?;
         self.team.get(slot).copied()
     }
 
     /// Notes that a task has run. Times of tasks that ran on another unit, for want of a body, do not count: those
     /// tasks cannot be moved.
-    pub(super) fn finished(&mut self, place: &Place, sample: &Sample) {
-        let in_its_place = self.unit_of(place) == Some(sample.unit);
+    pub(super) fn finished(&mut self, position: &Position, sample: &Sample) {
+        let in_its_place = self.unit_of(position) == Some(sample.unit);
         let slot = self.team.iter().position(|unit| *unit == sample.unit);
-        let Some(instance) = self.instances.get_mut(&place.instance) else { return };
+        let Some(instance) = self.instances.get_mut(&position.instance) else { return };
         instance.open = instance.open.saturating_sub(1);
         instance.finished += 1;
         if in_its_place {
-            instance.index_ns[place.index] += sample.elapsed_ns as f64;
+            instance.index_ns[position.index] += sample.elapsed_ns as f64;
         }
         instance.slot_j = instance.slot_j.take().zip(sample.energy_j).map(|(mut joules, energy)| {
             slot.into_iter().for_each(|slot| joules[slot] += energy);
@@ -152,7 +154,7 @@ impl<D: Distribution> Space<D> {
             idle = false;
             let Some(instance) = self.instances.get_mut(&number) else { break };
             for task in instance.held.drain(..) {
-                let index = task.place.as_ref().map_or(0, |place| place.index);
+                let index = task.position.as_ref().map_or(0, |position| position.index);
                 released.push((self.team[assignment.slots()[index]], task));
             }
             let pivot = assignment.slots().iter().filter(|slot| **slot < self.counts.cpus).count();

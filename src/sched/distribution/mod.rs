@@ -13,8 +13,8 @@
 //! Invariants:
 //! 1. Instances of a space are decided in ascending order. Tasks are held back only for an undecided instance, and if
 //!    tasks are held back, some unit has something to do, or the next question of a unit decides.
-//! 2. A task without a place, or whose unit has no body for it, is never held back. A task that is only *near* an
-//!    index has no place: it goes to the unit that ran the index last, and is not measured.
+//! 2. A task without a position, or whose unit has no body for it, is never held back. A task that is only *near* an
+//!    index has no position: it goes to the unit that ran the index last, and is not measured.
 
 mod instance;
 
@@ -96,7 +96,7 @@ impl<D: Distribution + Clone> Distributed<D> {
     /// Returns the least busy unit that runs a task. For a task near an index that has not run yet, returns the least
     /// busy unit among those that lack the fewest bytes.
     fn unit_without_place(&self, task: &ReadyTask, view: &View<'_>) -> Option<UnitId> {
-        let missing = |unit: UnitId| task.beside.map_or(0, |_| view.missing_at(task.id, unit));
+        let missing = |unit: UnitId| task.near.map_or(0, |_| view.missing_at(task.id, unit));
         let cost = |unit: &&UnitView| (missing(unit.id), self.queues.len(unit.id) + unit.in_flight, unit.id);
         let units = view.units.iter().filter(|unit| task.runs_on(unit.id));
         units.min_by_key(cost).map(|unit| unit.id)
@@ -123,18 +123,18 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
     }
 
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
-        let Some(place) = task.place.clone() else {
+        let Some(position) = task.position.clone() else {
             let unit = self.affinity.unit_beside(&task).or_else(|| self.unit_without_place(&task, view));
             return self.queues.push(unit.unwrap_or(UnitId(0)), task);
         };
         let prototype = &self.prototype;
         let state =
-            self.spaces.entry(place.space).or_insert_with(|| Space::new(prototype.clone(), &task, &place, view));
-        match state.arrive(task, &place) {
+            self.spaces.entry(position.space).or_insert_with(|| Space::new(prototype.clone(), &task, &position, view));
+        match state.arrive(task, &position) {
             Some((unit, task)) => self.queue(unit, task),
             None => {
                 self.held += 1;
-                self.decide(place.space, false);
+                self.decide(position.space, false);
             }
         }
     }
@@ -145,10 +145,10 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
             spaces.into_iter().for_each(|space| self.decide(space, true));
         }
         let task = self.queues.pop(unit)?;
-        if let Some(place) = &task.place
-            && self.spaces.get(&place.space).is_some_and(|state| state.unit_of(place) == Some(unit))
+        if let Some(position) = &task.position
+            && self.spaces.get(&position.space).is_some_and(|state| state.unit_of(position) == Some(unit))
         {
-            self.affinity.note(place, unit, || view.missing_at(task.id, unit));
+            self.affinity.note(position, unit, || view.missing_at(task.id, unit));
         }
         Some(task.id)
     }
@@ -158,10 +158,10 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
     }
 
     fn finished(&mut self, sample: &Sample) {
-        let Some(place) = &sample.place else { return };
-        if let Some(state) = self.spaces.get_mut(&place.space) {
-            state.finished(place, sample);
-            self.decide(place.space, false);
+        let Some(position) = &sample.position else { return };
+        if let Some(state) = self.spaces.get_mut(&position.space) {
+            state.finished(position, sample);
+            self.decide(position.space, false);
         }
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ids::{SpaceId, TaskId};
 use crate::machine::UnitKind;
-use crate::sched::{Assignment, Beside, ClusteredGuided, Place, Static, Times, UnitView, Workload};
+use crate::sched::{Assignment, ClusteredGuided, Near, Position, Static, Times, UnitView, Workload};
 use std::sync::Arc;
 
 /// Gives all indices to one slot, namely the number of measured instances modulo the number of slots.
@@ -45,14 +45,14 @@ impl<D: Distribution + Clone> Bench<D> {
     }
 
     fn ready(&mut self, id: u64, at: Option<(usize, u64)>, on: &[bool]) {
-        let place =
-            |(index, instance)| Place { space: 0, index, instance, weights: self.weights.clone(), neighbours: None };
-        let task = ReadyTask { place: at.map(place), ..ReadyTask::of(id, on) };
+        let position =
+            |(index, instance)| Position { space: 0, index, instance, weights: self.weights.clone(), neighbours: None };
+        let task = ReadyTask { position: at.map(position), ..ReadyTask::of(id, on) };
         self.policy.ready(task, &View { units: &self.units, missing_bytes: &|_, _| 8 });
     }
 
-    fn beside(&mut self, id: u64, index: usize, on: &[bool]) {
-        let task = ReadyTask { beside: Some(Beside { space: 0, index }), ..ReadyTask::of(id, on) };
+    fn near(&mut self, id: u64, index: usize, on: &[bool]) {
+        let task = ReadyTask { near: Some(Near { space: 0, index }), ..ReadyTask::of(id, on) };
         let missing = |_, space: SpaceId| if space.is_host() { 0 } else { 8 };
         self.policy.ready(task, &View { units: &self.units, missing_bytes: &missing });
     }
@@ -65,7 +65,7 @@ impl<D: Distribution + Clone> Bench<D> {
 
     fn finish(&mut self, unit: u16, (index, instance): (usize, u64), elapsed_ns: u64) {
         self.units[unit as usize].in_flight -= 1;
-        let place = Place { space: 0, index, instance, weights: self.weights.clone(), neighbours: None };
+        let position = Position { space: 0, index, instance, weights: self.weights.clone(), neighbours: None };
         let (task, name) = (TaskId(0), "t".into());
         self.policy.finished(&Sample {
             task,
@@ -75,7 +75,7 @@ impl<D: Distribution + Clone> Bench<D> {
             elapsed_ns,
             ended_ns: 0,
             energy_j: None,
-            place: Some(place),
+            position: Some(position),
         });
     }
 }
@@ -97,14 +97,14 @@ fn tasks_follow_their_index_and_others_go_to_the_least_busy_unit() {
 fn tasks_near_an_index_follow_it_without_being_awaited_or_measured() {
     let mut bench = Bench::new(Turns { enough: 2, ..Turns::default() }, &[CPU, UnitKind::Emulated], 2);
     bench.units[0].in_flight = 5;
-    bench.beside(0, 1, &[true; 2]);
+    bench.near(0, 1, &[true; 2]);
     assert_eq!((bench.next(1), bench.next(0)), (None, Some(0)), "the index has not run: the task goes to its data");
     bench.units[0].in_flight = 0;
     (0..2).for_each(|index| bench.ready(1 + index as u64, Some((index, 0)), &[true; 2]));
     assert_eq!((bench.next(0), bench.next(0)), (Some(1), Some(2)));
     bench.finish(0, (0, 0), 5);
     bench.finish(0, (1, 0), 7);
-    (0..2).for_each(|index| bench.beside(3 + index as u64, index, &[true; 2]));
+    (0..2).for_each(|index| bench.near(3 + index as u64, index, &[true; 2]));
     assert_eq!((bench.next(1), bench.next(0), bench.next(0)), (None, Some(3), Some(4)));
     let sample = Sample {
         task: TaskId(3),
@@ -114,7 +114,7 @@ fn tasks_near_an_index_follow_it_without_being_awaited_or_measured() {
         elapsed_ns: 99,
         ended_ns: 0,
         energy_j: None,
-        place: None,
+        position: None,
     };
     bench.policy.finished(&sample);
     bench.units[0].in_flight = 0;
@@ -181,8 +181,8 @@ fn no_task_is_held_back_forever() {
 fn spaces_do_not_disturb_each_other() {
     let mut bench = Bench::new(ClusteredGuided::default(), &[CPU, UnitKind::Emulated], 2);
     bench.ready(0, Some((0, 0)), &[true; 2]);
-    let place = Place { space: 9, index: 0, instance: 0, weights: vec![1.0; 1].into(), neighbours: None };
-    let task = ReadyTask { place: Some(place), ..ReadyTask::of(1, &[true; 2]) };
+    let position = Position { space: 9, index: 0, instance: 0, weights: vec![1.0; 1].into(), neighbours: None };
+    let task = ReadyTask { position: Some(position), ..ReadyTask::of(1, &[true; 2]) };
     bench.policy.ready(task, &View { units: &bench.units, missing_bytes: &|_, _| 0 });
     assert_eq!((bench.next(0), bench.next(1)), (Some(0), Some(1)));
 }

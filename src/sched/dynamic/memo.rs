@@ -5,7 +5,7 @@
 //! complete, none is locked for that space, and every index stays on the unit that last ran it.
 
 use crate::ids::UnitId;
-use crate::sched::Place;
+use crate::sched::Position;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -49,11 +49,11 @@ impl Memo {
     }
 
     /// Notes that a task is ready. The first task of a later instance locks the map.
-    pub(super) fn arrived(&mut self, place: &Place) {
-        if !self.is_past(place.instance) {
+    pub(super) fn arrived(&mut self, position: &Position) {
+        if !self.is_past(position.instance) {
             return;
         }
-        let space = self.spaces.entry(place.space).or_insert_with(|| Space::Locked(Vec::new()));
+        let space = self.spaces.entry(position.space).or_insert_with(|| Space::Locked(Vec::new()));
         if let Space::Measures(instances) = space {
             let complete = instances.values_mut().filter_map(|instance| Some((instance.longest_ns()?, instance)));
             let best = complete.min_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -70,24 +70,24 @@ impl Memo {
     }
 
     /// Notes that a task goes to `unit`, which owns the task's index.
-    pub(super) fn given(&mut self, place: &Place, unit: UnitId) {
-        if self.instances == u64::MAX || self.is_past(place.instance) {
+    pub(super) fn given(&mut self, position: &Position, unit: UnitId) {
+        if self.instances == u64::MAX || self.is_past(position.instance) {
             return;
         }
-        let space = self.spaces.entry(place.space).or_insert_with(|| Space::Measures(BTreeMap::new()));
+        let space = self.spaces.entry(position.space).or_insert_with(|| Space::Measures(BTreeMap::new()));
         if let Space::Measures(instances) = space {
-            let instance = instances.entry(place.instance).or_default();
-            instance.units.resize(place.weights.len(), None);
-            instance.units[place.index] = Some(unit);
+            let instance = instances.entry(position.instance).or_default();
+            instance.units.resize(position.weights.len(), None);
+            instance.units[position.index] = Some(unit);
             instance.under_way += 1;
         }
     }
 
     /// Notes that a task has run.
-    pub(super) fn finished(&mut self, place: &Place, unit: UnitId, elapsed_ns: f64) {
-        if let Some(Space::Measures(instances)) = self.spaces.get_mut(&place.space)
-            && let Some(instance) = instances.get_mut(&place.instance)
-            && instance.units[place.index] == Some(unit)
+    pub(super) fn finished(&mut self, position: &Position, unit: UnitId, elapsed_ns: f64) {
+        if let Some(Space::Measures(instances)) = self.spaces.get_mut(&position.space)
+            && let Some(instance) = instances.get_mut(&position.instance)
+            && instance.units[position.index] == Some(unit)
         {
             instance.under_way = instance.under_way.saturating_sub(1);
             *instance.unit_ns.entry(unit).or_default() += elapsed_ns;

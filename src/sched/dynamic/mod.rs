@@ -1,8 +1,8 @@
 //! `dynamic`: a free unit takes the next block of indices, until the map is remembered (González Tallada & Morancho
 //! 2024, §4.2; González Tallada 2024 (slides), "DYNAMIC scheduler").
 //!
-//! Tasks without a place are taken one by one. In an iteration space, a unit takes `chunk` consecutive indices at once
-//! and then runs all their tasks of that instance. "Once a block is processed, a new one is immediately assigned"
+//! Tasks without a position are taken one by one. In an iteration space, a unit takes `chunk` consecutive indices at
+//! once and then runs all their tasks of that instance. "Once a block is processed, a new one is immediately assigned"
 //! (§4.2): a unit that still has a task takes no further block, so no slow unit holds blocks that others could run
 //! earlier. With `ahead`, a unit may still have that many tasks when it takes a block, so that copies overlap with
 //! execution.
@@ -17,7 +17,7 @@ mod memo;
 use memo::Memo;
 
 use super::queues::{Queues, insert};
-use super::{Affinity, AffinityStatistics, Place, Policy, ReadyTask, Sample, UnitSet, View};
+use super::{Affinity, AffinityStatistics, Policy, Position, ReadyTask, Sample, UnitSet, View};
 use crate::ids::{TaskId, UnitId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -52,7 +52,7 @@ struct Common {
     tasks: VecDeque<ReadyTask>,
     /// Number of tasks in each block.
     of_block: FxHashMap<Block, usize>,
-    without_place: usize,
+    without_position: usize,
 }
 
 /// Identifies a block by its iteration space, instance and first index.
@@ -62,24 +62,24 @@ impl Common {
     fn insert(&mut self, task: ReadyTask, block: Option<Block>) {
         match block {
             Some(block) => *self.of_block.entry(block).or_default() += 1,
-            None => self.without_place += 1,
+            None => self.without_position += 1,
         }
         insert(&mut self.tasks, task);
     }
 
-    /// Returns the first task that the unit can run. Considers tasks with a place only if the unit `may_take` a block.
+    /// Returns the first task that the unit can run. Tasks with a position count only if the unit `may_take` a block.
     fn first_for(&self, unit: UnitId, may_take: bool) -> Option<usize> {
-        if !may_take && self.without_place == 0 {
+        if !may_take && self.without_position == 0 {
             return None;
         }
-        self.tasks.iter().position(|task| task.runs_on(unit) && (may_take || task.place.is_none()))
+        self.tasks.iter().position(|task| task.runs_on(unit) && (may_take || task.position.is_none()))
     }
 
-    fn remove(&mut self, position: usize, block: impl FnOnce(&Place) -> Block) -> Option<ReadyTask> {
+    fn remove(&mut self, position: usize, block: impl FnOnce(&Position) -> Block) -> Option<ReadyTask> {
         let task = self.tasks.remove(position)?;
-        match &task.place {
-            Some(place) => self.one_less(block(place)),
-            None => self.without_place -= 1,
+        match &task.position {
+            Some(position) => self.one_less(block(position)),
+            None => self.without_position -= 1,
         }
         Some(task)
     }
@@ -113,36 +113,37 @@ impl Dynamic {
         Self { chunk: chunk.max(1), ahead, memo, common, free: None, taken, affinity: Affinity::new() }
     }
 
-    fn block(&self, place: &Place) -> Block {
-        (place.space, place.instance, place.index / self.chunk * self.chunk)
+    fn block(&self, position: &Position) -> Block {
+        (position.space, position.instance, position.index / self.chunk * self.chunk)
     }
 
-    /// Returns the unit that owns the place's index in the place's instance, if already decided.
-    fn owner(&self, place: &Place) -> Option<UnitId> {
-        match self.memo.is_past(place.instance) {
-            true => {
-                self.memo.unit_of(place.space, place.index).or_else(|| self.affinity.unit_of(place.space, place.index))
-            }
-            false => self.affinity.unit_in(place),
+    /// Returns the unit that owns the position's index in the position's instance, if already decided.
+    fn owner(&self, position: &Position) -> Option<UnitId> {
+        match self.memo.is_past(position.instance) {
+            true => self
+                .memo
+                .unit_of(position.space, position.index)
+                .or_else(|| self.affinity.unit_of(position.space, position.index)),
+            false => self.affinity.unit_in(position),
         }
     }
 
-    /// Assigns the block that contains `place`, its indices and their tasks, to `unit`.
-    fn take_block(&mut self, place: &Place, unit: UnitId) {
-        let first = place.index / self.chunk * self.chunk;
-        for index in first..(first + self.chunk).min(place.weights.len()) {
-            let place = Place { index, ..place.clone() };
-            if self.owner(&place).is_none() {
-                self.affinity.note(&place, unit, || 0);
+    /// Assigns the block that contains `position`, its indices and their tasks, to `unit`.
+    fn take_block(&mut self, position: &Position, unit: UnitId) {
+        let first = position.index / self.chunk * self.chunk;
+        for index in first..(first + self.chunk).min(position.weights.len()) {
+            let position = Position { index, ..position.clone() };
+            if self.owner(&position).is_none() {
+                self.affinity.note(&position, unit, || 0);
             }
         }
-        let block = self.block(place);
+        let block = self.block(position);
         if !self.common.of_block.contains_key(&block) {
             return;
         }
         let tasks = std::mem::take(&mut self.common.tasks);
         for task in tasks {
-            let of_block = task.place.as_ref().is_some_and(|other| self.block(other) == block);
+            let of_block = task.position.as_ref().is_some_and(|other| self.block(other) == block);
             match task.unit_from(unit) {
                 Some(unit) if of_block => {
                     self.common.one_less(block);
@@ -165,17 +166,17 @@ impl Policy for Dynamic {
             view.units.iter().filter(|unit| unit.in_flight <= self.ahead).for_each(|unit| free.insert(unit.id));
             free
         });
-        let owner = match &task.place {
-            Some(place) => {
-                self.memo.arrived(place);
-                self.owner(place)
+        let owner = match &task.position {
+            Some(position) => {
+                self.memo.arrived(position);
+                self.owner(position)
             }
             None => self.affinity.unit_beside(&task),
         };
         match owner.and_then(|unit| task.unit_from(unit)) {
             Some(unit) => self.taken.push(unit, task),
             None => {
-                let block = task.place.as_ref().map(|place| self.block(place));
+                let block = task.position.as_ref().map(|position| self.block(position));
                 self.common.insert(task, block);
             }
         }
@@ -184,7 +185,7 @@ impl Policy for Dynamic {
     fn wanted(&self) -> Option<UnitSet> {
         let mut wanted = self.taken.filled().clone();
         if !self.common.tasks.is_empty() {
-            wanted.extend(self.free.as_ref().filter(|_| self.common.without_place == 0)?);
+            wanted.extend(self.free.as_ref().filter(|_| self.common.without_position == 0)?);
         }
         Some(wanted)
     }
@@ -202,25 +203,25 @@ impl Policy for Dynamic {
             let has_room = view.units.get(unit.index()).is_none_or(|unit| unit.in_flight <= self.ahead);
             let position = self.common.first_for(unit, has_room)?;
             let chunk = self.chunk;
-            let block = |place: &Place| (place.space, place.instance, place.index / chunk * chunk);
+            let block = |position: &Position| (position.space, position.instance, position.index / chunk * chunk);
             let task = self.common.remove(position, block)?;
-            if let Some(place) = &task.place {
-                self.take_block(place, unit);
+            if let Some(position) = &task.position {
+                self.take_block(position, unit);
             }
             Some(task)
         })?;
-        if let Some(place) = &task.place
-            && self.owner(place) == Some(unit)
+        if let Some(position) = &task.position
+            && self.owner(position) == Some(unit)
         {
-            self.memo.given(place, unit);
-            self.affinity.note(place, unit, || view.missing_at(task.id, unit));
+            self.memo.given(position, unit);
+            self.affinity.note(position, unit, || view.missing_at(task.id, unit));
         }
         Some(task.id)
     }
 
     fn finished(&mut self, sample: &Sample) {
-        if let Some(place) = &sample.place {
-            self.memo.finished(place, sample.unit, sample.elapsed_ns as f64);
+        if let Some(position) = &sample.position {
+            self.memo.finished(position, sample.unit, sample.elapsed_ns as f64);
         }
     }
 
@@ -238,13 +239,13 @@ mod tests {
     use super::*;
     use crate::ids::SpaceId;
     use crate::machine::UnitKind;
-    use crate::sched::{Beside, UnitView};
+    use crate::sched::{Near, UnitView};
 
     const VIEW: View<'_> = View { units: &[], missing_bytes: &|_, _| 0 };
 
     fn at(id: u64, index: usize, instance: u64) -> ReadyTask {
-        let place = Place { space: 0, index, instance, weights: vec![1.0; 6].into(), neighbours: None };
-        ReadyTask { place: Some(place), ..ReadyTask::of(id, &[true, true]) }
+        let position = Position { space: 0, index, instance, weights: vec![1.0; 6].into(), neighbours: None };
+        ReadyTask { position: Some(position), ..ReadyTask::of(id, &[true, true]) }
     }
 
     fn next(policy: &mut Dynamic, unit: u16) -> Option<u64> {
@@ -300,7 +301,7 @@ mod tests {
             let next = policy.next(UnitId(0), &view).map(|task| task.0);
             assert_eq!(next, taken, "{ahead} ahead, {in_flight} in flight");
             policy.ready(ReadyTask::of(7, &[true, true]), &view);
-            assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(7)), "a task without a place is no block");
+            assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(7)), "a task without a position is no block");
         }
     }
 
@@ -309,7 +310,7 @@ mod tests {
         for (index, unit) in units.into_iter().enumerate() {
             policy.ready(at(number * 6 + index as u64, index, number), &VIEW);
             let task = TaskId(next(policy, unit).expect("no other unit has taken the index"));
-            let place = at(0, index, number).place;
+            let position = at(0, index, number).position;
             let unit = UnitId(unit);
             policy.finished(&Sample {
                 task,
@@ -319,7 +320,7 @@ mod tests {
                 elapsed_ns: ns,
                 ended_ns: 0,
                 energy_j: None,
-                place,
+                position,
             });
         }
     }
@@ -341,14 +342,13 @@ mod tests {
 
     #[test]
     fn task_near_an_index_follows_it_without_taking_it() {
-        let beside =
-            |id, index| ReadyTask { beside: Some(Beside { space: 0, index }), ..ReadyTask::of(id, &[true, true]) };
+        let near = |id, index| ReadyTask { near: Some(Near { space: 0, index }), ..ReadyTask::of(id, &[true, true]) };
         let mut policy = Dynamic::new(1, 0, 0);
-        policy.ready(beside(0, 3), &VIEW);
+        policy.ready(near(0, 3), &VIEW);
         assert_eq!(next(&mut policy, 0), Some(0), "the index has not run: any unit may take the task");
         policy.ready(at(1, 3, 0), &VIEW);
         assert_eq!(next(&mut policy, 1), Some(1), "any unit may still take the index");
-        policy.ready(beside(2, 3), &VIEW);
+        policy.ready(near(2, 3), &VIEW);
         assert_eq!((next(&mut policy, 0), next(&mut policy, 1)), (None, Some(2)));
         policy.ready(at(3, 3, 1), &VIEW);
         assert_eq!(next(&mut policy, 0), Some(3), "a new instance: any unit may take it, wherever the exchange ran");

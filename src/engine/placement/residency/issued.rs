@@ -25,13 +25,13 @@ impl Residency {
         self.has_issued = true;
         let mut places = replicas.iter();
         task.body().accesses(&mut |access| {
-            let Some(place) = places.next() else { return };
-            let loss = self.lost.iter().find(|(lost, _)| *lost == place.space);
-            if let Some(directory) = self.directories.get_mut(&place.data)
+            let Some(position) = places.next() else { return };
+            let loss = self.lost.iter().find(|(lost, _)| *lost == position.space);
+            if let Some(directory) = self.directories.get_mut(&position.data)
                 && !access.block.is_empty()
             {
                 let writes = access.mode.writes();
-                directory.issued(task.shared().id, place.replica, access.block, writes);
+                directory.issued(task.shared().id, position.replica, access.block, writes);
                 self.has_moved |= writes;
                 if let Some((_, cause)) = loss.filter(|_| writes) {
                     directory.written_and_lost(access.block, cause, &mut self.any_loss);
@@ -59,14 +59,14 @@ impl Residency {
         let (id, failure) = (task.shared().id, task.poison().filter(|_| launched.issued));
         let mut places = launched.reserved.replicas.iter();
         task.body().accesses(&mut |access| {
-            let Some(place) = places.next() else { return };
-            let loss = self.lost.iter().find(|(lost, _)| *lost == place.space);
-            let Some(directory) = self.directories.get_mut(&place.data) else { return };
+            let Some(position) = places.next() else { return };
+            let loss = self.lost.iter().find(|(lost, _)| *lost == position.space);
+            let Some(directory) = self.directories.get_mut(&position.data) else { return };
             match loss {
                 _ if launched.issued => directory.ended(id, failure.as_ref(), &mut self.any_loss),
                 _ if !began || access.block.is_empty() || !access.mode.writes() || access.mode.is_weak() => {}
                 Some((_, cause)) => directory.written_and_lost(access.block, cause, &mut self.any_loss),
-                None => directory.written(place.replica, access.block),
+                None => directory.written(position.replica, access.block),
             }
         });
         if began && !launched.issued {
@@ -88,20 +88,20 @@ impl Residency {
         let mut places = placed.reserved.replicas.iter();
         placed.assigned.task.body().accesses(&mut |access| {
             let AccessRecord { block, mode, .. } = access;
-            let Some(place) = places.next().filter(|_| !mode.is_weak()) else { return };
-            let Some(directory) = self.directories.get(&place.data) else { return };
-            if forgotten == Some(place.data) {
+            let Some(position) = places.next().filter(|_| !mode.is_weak()) else { return };
+            let Some(directory) = self.directories.get(&position.data) else { return };
+            if forgotten == Some(position.data) {
                 found.waited_for.extend(directory.issued_tasks());
                 return;
             }
             let mut is_there = None;
             directory.issued_uses(block, |issued| {
-                let here = issued.replica == place.replica;
+                let here = issued.replica == position.replica;
                 if !here && directory.is_unified() && (issued.writes || mode.writes()) {
                     found.waited_for.push(issued.task);
                     return;
                 }
-                let there = || directory.is_valid_in(place.replica, block);
+                let there = || directory.is_valid_in(position.replica, block);
                 if mode != Mode::Out && !*is_there.get_or_insert_with(there) {
                     if here || issued.writes {
                         found.waited_for.push(issued.task);

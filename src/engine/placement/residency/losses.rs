@@ -28,8 +28,8 @@ impl Residency {
         }
         let mut places = places.iter().enumerate();
         task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
-            let Some((access, place)) = places.next() else { return };
-            let directory = self.directories.get(&place.data);
+            let Some((access, position)) = places.next() else { return };
+            let directory = self.directories.get(&position.data);
             if mode == Mode::Outcome
                 && let Some(loss) = directory.and_then(|directory| directory.cause_of_loss(block))
             {

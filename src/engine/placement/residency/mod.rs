@@ -168,18 +168,20 @@ impl Residency {
         let mut places = placed.reserved.replicas.iter().enumerate();
         let body = placed.assigned.task.body();
         body.accesses(&mut |AccessRecord { block, mode, .. }| {
-            let Some((access, place)) = places.next() else { return };
-            let Some(directory) = self.directories.get_mut(&place.data).filter(|_| !block.is_empty()) else { return };
+            let Some((access, position)) = places.next() else { return };
+            let Some(directory) = self.directories.get_mut(&position.data).filter(|_| !block.is_empty()) else {
+                return;
+            };
             if mode == Mode::Out {
                 // The region's present value is no longer needed, so it must not be written back over the new value.
-                directory.written(place.replica, block);
+                directory.written(position.replica, block);
                 self.has_moved = true;
                 return;
             }
             if mode.sees_nothing() || mode == Mode::Outcome && body.is_spoiled(access) {
                 return; // the task does not read the region, so nothing has to be copied
             }
-            directory.fill(place.replica, block, &mut self.next_copy, pending, &mut transfers);
+            directory.fill(position.replica, block, &mut self.next_copy, pending, &mut transfers);
             orders.extend(transfers.drain(..).map(|transfer| Self::order(directory, &transfer)));
         });
         self.has_moved |= !orders.is_empty();
@@ -310,17 +312,17 @@ impl Residency {
     pub(super) fn let_go(&mut self, launched: &Launched, out: &mut Vec<Command>) {
         let Launched { space, reserved, .. } = launched;
         self.uses += 1;
-        let away = || reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME);
-        for place in away() {
-            let Some(directory) = self.directories.get_mut(&place.data) else { continue };
-            let replica = directory.replica_mut(place.replica);
+        let away = || reserved.replicas.iter().filter(|position| position.replica != ReplicaId::HOME);
+        for position in away() {
+            let Some(directory) = self.directories.get_mut(&position.data) else { continue };
+            let replica = directory.replica_mut(position.replica);
             replica.pins -= 1;
             if !replica.leaving && !replica.adopted {
-                self.memories.used(place.space, place.data, place.replica, self.uses);
+                self.memories.used(position.space, position.data, position.replica, self.uses);
             }
         }
-        for place in away() {
-            self.drop_if_leaving(place.data, place.replica, out);
+        for position in away() {
+            self.drop_if_leaving(position.data, position.replica, out);
         }
         for space in launched.spaces() {
             self.tenants[space.index()] -= 1;

@@ -29,18 +29,20 @@ impl Residency {
     /// Returns whether a device's memory holds nothing but this task's reservations and these reservations are
     /// minimal.
     pub(in super::super) fn has_only(&self, task: &OwnedTask, reserved: &Reserved, space: SpaceId) -> bool {
-        let places: Vec<_> = reserved.replicas.iter().map(|place| (place.data, place.replica)).collect();
+        let places: Vec<_> = reserved.replicas.iter().map(|position| (position.data, position.replica)).collect();
         let mut regions = Vec::new();
         let parts = task.body().parts();
         task.body().accesses(&mut |access| {
             let block = parts.map_or(*access.block, |parts| parts.hull(regions.len()));
             regions.push((access.datum.id, block));
         });
-        let counts = |place: &&ReplicaRef| {
-            place.replica != ReplicaId::HOME && place.space == space && !self.is_adopted(place.data, place.replica)
+        let counts = |position: &&ReplicaRef| {
+            position.replica != ReplicaId::HOME
+                && position.space == space
+                && !self.is_adopted(position.data, position.replica)
         };
         let away = reserved.replicas.iter().filter(counts);
-        let is_minimal = || away.clone().all(|place| regions.contains(&(place.data, place.holds)));
+        let is_minimal = || away.clone().all(|position| regions.contains(&(position.data, position.holds)));
         let is_alone = self.tenants(space) == 1 && !self.memories.is_left(space);
         is_alone
             && self.memories.free(space) == 0
@@ -65,19 +67,19 @@ impl Residency {
         self.has_moved = true;
         let mut places = launched.reserved.replicas.iter();
         task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
-            let directory = places.next().and_then(|place| self.directories.get_mut(&place.data));
+            let directory = places.next().and_then(|position| self.directories.get_mut(&position.data));
             if let Some(directory) = directory.filter(|_| mode == Mode::Out && !block.is_empty()) {
                 directory.written(ReplicaId::HOME, block);
             }
         });
         self.let_go(launched, out);
-        for place in launched.reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME) {
-            let Some(directory) = self.directories.get(&place.data) else { continue };
-            if directory.find(place.replica).is_some_and(|r| r.pins == 0 && !r.adopted)
-                && directory.holds_nothing(place.replica)
+        for position in launched.reserved.replicas.iter().filter(|position| position.replica != ReplicaId::HOME) {
+            let Some(directory) = self.directories.get(&position.data) else { continue };
+            if directory.find(position.replica).is_some_and(|r| r.pins == 0 && !r.adopted)
+                && directory.holds_nothing(position.replica)
             {
-                self.send_away(place.data, place.replica);
-                self.drop_if_leaving(place.data, place.replica, out);
+                self.send_away(position.data, position.replica);
+                self.drop_if_leaving(position.data, position.replica, out);
             }
         }
     }
