@@ -7,7 +7,8 @@
 //! Invariants: the address is never null, and what it points to is never freed. Places of other languages are interned:
 //! a place that is named again takes no more memory, so their number is bounded by the size of the program's source.
 
-use rustc_hash::FxHashSet;
+use super::forked::share;
+use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -36,7 +37,6 @@ const _: () = assert!(align_of::<Location<'_>>() > NAMED && align_of::<Named>() 
 pub struct CallSite(pub(super) NonNull<u8>);
 
 /// A place that a binding has named.
-#[derive(PartialEq, Eq, Hash)]
 #[repr(align(8))]
 struct Named {
     file: Box<str>,
@@ -59,14 +59,16 @@ impl CallSite {
 
     /// The place with these numbers in a file. Lines and columns are counted from 1.
     ///
-    /// The first call for a place keeps its file name until the process ends; further calls for it take no memory.
+    /// The first call for a place keeps its file name until the process ends. Each further call looks it up under a
+    /// lock, so a program that submits many tasks from one place keeps the call site.
     pub fn named(file: &str, line: u32, column: u32) -> Self {
-        static NAMES: LazyLock<Mutex<FxHashSet<&'static Named>>> = LazyLock::new(Mutex::default);
-        let place = Named { file: file.into(), line, column };
+        static NAMES: LazyLock<Mutex<FxHashMap<(u32, u32), Vec<&'static Named>>>> = LazyLock::new(Mutex::default);
+        let _no_fork = share();
         let mut names = NAMES.lock().unwrap_or_else(|e| e.into_inner());
-        let kept = names.get(&place).copied().unwrap_or_else(|| {
-            let kept: &'static Named = Box::leak(Box::new(place));
-            names.insert(kept);
+        let names = names.entry((line, column)).or_default();
+        let kept = names.iter().find(|kept| *kept.file == *file).copied().unwrap_or_else(|| {
+            let kept: &'static Named = Box::leak(Box::new(Named { file: file.into(), line, column }));
+            names.push(kept);
             kept
         });
         Self(NonNull::from(kept).cast::<u8>().map_addr(|address| address | NAMED))

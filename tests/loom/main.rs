@@ -43,6 +43,10 @@ mod expect;
 mod exposed;
 #[path = "../../src/sync/fixed.rs"]
 mod fixed;
+/// The models neither fork nor name call sites.
+mod forked {
+    pub(super) fn share() -> impl Sized {}
+}
 /// Memory whose allocations loom tracks, so that a block that is never freed, or freed twice, is an error.
 mod pool {
     use std::alloc::Layout;
