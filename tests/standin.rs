@@ -652,6 +652,21 @@ fn public_api_suite_passes_on_both_interfaces() {
     });
 }
 
+/// The clocks of devices drift, as the clocks of real devices do.
+#[test]
+fn traces_follow_the_clocks_of_devices() {
+    on_both(|settings| {
+        let Some(built) = drivers::built() else { return };
+        for ppm in [0, 80, -80] {
+            let settings = settings.clone().with("STANDIN_CLOCK_PPM", ppm).with("STANDIN_DELAY_US", 500);
+            let (output, report) = run(&settings, &built.of("accelerators"), &["traces::"]);
+            assert!(output.contains("test result: ok. 2 passed"), "{output}");
+            assert!(report.of("timed events") > 0 && report.sum("cuEventElapsed") + report.sum("hipEventElapsed") > 0);
+            report.is_clean();
+        }
+    });
+}
+
 #[test]
 fn compiler_and_driver_of_different_releases_work_together() {
     // A driver of the same major release accepts the code, including code for an older architecture of the same

@@ -19,6 +19,8 @@ use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::region::Block;
 use crate::sync::CallSite;
 use clock::Clock;
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+pub(crate) use clock::HostClock;
 use lane::Local;
 use names::Names;
 use parking_lot::Mutex;
@@ -92,6 +94,11 @@ impl Tracer {
     /// Returns the trace time of the moment `ns` nanoseconds after the runtime was built.
     pub(crate) fn at_ns(&self, ns: u64) -> u64 {
         self.clock.at_ns(ns)
+    }
+
+    /// Returns the trace time of a time of [`HostClock`].
+    pub(crate) fn at_host(&self, ns: u64) -> u64 {
+        self.clock.at_host(ns)
     }
 
     /// Converts `ns` nanoseconds to ticks.
@@ -262,18 +269,19 @@ impl Tracer {
         self.push(self.now(), |_, time| [first(record::BEGUN, 0, time), recording.0, replay.0]);
     }
 
-    /// Records that a copy of `bytes` bytes has completed `elapsed_ns` after it was ordered. `elapsed_ns` includes
-    /// `waited_ns` of waiting. `task` is the task that waited for the copy.
+    /// Records that a copy of `bytes` bytes was ordered, began and ended at these times. `task` is the task that waited
+    /// for the copy.
     pub(crate) fn copied(
         &self,
         data: DataId,
         (from, to): (SpaceId, SpaceId),
         bytes: u64,
-        (elapsed_ns, waited_ns): (u64, u64),
+        [ordered, began, ended]: [u64; 3],
         (task, why): (Option<TaskId>, Why),
     ) {
-        let (elapsed, waited) = (self.ticks(elapsed_ns), self.ticks(waited_ns).min(u64::from(u32::MAX)));
-        self.push(self.now(), |_, time| {
+        let elapsed = ended.saturating_sub(ordered);
+        let waited = began.saturating_sub(ordered).min(u64::from(u32::MAX));
+        self.push(ended, |_, time| {
             let between = u64::from(from.0) << 32 | u64::from(to.0) << 48;
             let task = task.map_or(NO_TASK, |task| task.0);
             [first(record::COPY, why as u32, time), elapsed, waited | between, bytes, data.0, task]

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod own_kernels;
+mod traces;
 
 use thalweg::kernel::{Kernel, Module, ModuleKernel, Program, Read, Write};
 use thalweg::memory::Reducer;

@@ -34,6 +34,7 @@
 // - STANDIN_DELAY_US: longest delay in microseconds (50).
 // - STANDIN_GATHER: how many kernels must be in flight on a device at once before it executes the first. If they do not
 //   come, the device waits for ten seconds (0).
+// - STANDIN_CLOCK_PPM: how much faster the devices' clocks are than the host's, in millionths (0).
 // - STANDIN_PEERS: whether devices have access to each other (1).
 // - STANDIN_LOSE: `device:n` causes the loss of the device at its n-th operation (none).
 // - STANDIN_REPORT: a file that is written when the process ends. It has a line `name count` for each called function
@@ -133,11 +134,13 @@ Code free_host(void *address);
 /// An event that can be recorded repeatedly. A wait covers the last recording before the wait.
 struct Event {
     Device *device;
+    bool is_timed;
     std::mutex lock;
     std::condition_variable changed;
     long recorded = 0, come = 0;
+    double come_ms = 0; // on the device's clock
 
-    explicit Event(Device *on) : device(on) {}
+    explicit Event(Device *on, bool is_timed = false) : device(on), is_timed(is_timed) {}
     bool has_come(long which);
     void wait_for(long which);
     long last();
@@ -170,6 +173,8 @@ struct Stream {
 };
 
 void record(Stream *stream, const EventHandle &event);
+/// Returns the time between two events in milliseconds.
+Code elapsed(float *ms, const EventHandle &from, const EventHandle &to);
 /// Waits for all enqueued operations.
 Code synchronize(Stream *stream);
 void wait(Stream *stream, const EventHandle &event);

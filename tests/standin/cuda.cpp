@@ -115,10 +115,11 @@ Code cuStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
     wait(stream, *event);
     return SUCCESS;
 }
-Code cuEventCreate(EventHandle **event, unsigned) {
+Code cuEventCreate(EventHandle **event, unsigned flags) {
     IN_CONTEXT;
     count("live events");
-    *event = new EventHandle(std::make_shared<Event>(current));
+    if (!(flags & 2)) count("timed events"); // CU_EVENT_DISABLE_TIMING
+    *event = new EventHandle(std::make_shared<Event>(current, !(flags & 2)));
     return SUCCESS;
 }
 Code cuEventDestroy_v2(EventHandle *event) { CALLED; count("live events", -1); delete event; return SUCCESS; }
@@ -128,6 +129,7 @@ Code cuEventRecord(EventHandle *event, Stream *stream) {
     record(stream, *event);
     return SUCCESS;
 }
+Code cuEventElapsedTime(float *ms, EventHandle *from, EventHandle *to) { IN_CONTEXT; return elapsed(ms, *from, *to); }
 Code cuEventQuery(EventHandle *event) { IN_CONTEXT; return (*event)->has_come((*event)->last()) ? SUCCESS : NOT_READY; }
 Code cuEventSynchronize(EventHandle *event) { IN_CONTEXT; (*event)->wait_for((*event)->last()); return current->stuck; }
 

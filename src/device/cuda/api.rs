@@ -13,8 +13,8 @@ use std::ffi::{CStr, c_int, c_uint};
 use std::ptr;
 
 const NON_BLOCKING: c_uint = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
-const BLOCKING_SYNC_WITHOUT_TIMING: c_uint =
-    CUevent_flags::CU_EVENT_BLOCKING_SYNC as c_uint | CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
+const BLOCKING_SYNC: c_uint = CUevent_flags::CU_EVENT_BLOCKING_SYNC as c_uint;
+const WITHOUT_TIMING: c_uint = CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
 const ATTACH_GLOBAL: c_uint = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as c_uint;
 /// `CU_DEVICE_CPU`, a macro that the bindings lack.
 const CPU: CUdevice = -1;
@@ -292,10 +292,10 @@ impl Api for Cuda {
         call("cuStreamDestroy", unsafe { (functions().cuStreamDestroy_v2)(stream.as_raw()) })
     }
 
-    fn create_event(&self) -> Result<Handle, ApiError> {
-        let mut event = ptr::null_mut();
+    fn create_event(&self, is_timed: bool) -> Result<Handle, ApiError> {
+        let (mut event, timing) = (ptr::null_mut(), if is_timed { 0 } else { WITHOUT_TIMING });
         // SAFETY: the result pointer is valid.
-        call("cuEventCreate", unsafe { (functions().cuEventCreate)(&mut event, BLOCKING_SYNC_WITHOUT_TIMING) })?;
+        call("cuEventCreate", unsafe { (functions().cuEventCreate)(&mut event, BLOCKING_SYNC | timing) })?;
         Ok(Handle::of(event))
     }
 
@@ -322,6 +322,15 @@ impl Api for Cuda {
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Event` keeps the raw event alive.
         call("cuEventSynchronize", unsafe { (functions().cuEventSynchronize)(event.as_raw()) })
+    }
+
+    unsafe fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, ApiError> {
+        let mut elapsed = 0.0;
+        // SAFETY: the result pointer is valid, and the two stamps keep their raw events alive.
+        call("cuEventElapsedTime", unsafe {
+            (functions().cuEventElapsedTime)(&mut elapsed, from.as_raw(), to.as_raw())
+        })?;
+        Ok(elapsed)
     }
 
     fn id(&self) -> usize {

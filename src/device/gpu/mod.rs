@@ -31,6 +31,7 @@ mod addressed;
 mod backend;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 mod cache;
+mod copies;
 mod graph;
 mod kernels;
 mod scratch;
@@ -40,6 +41,7 @@ mod staging;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod times;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use addressed::{
@@ -54,10 +56,11 @@ pub(super) use cache::Recipe;
 pub(super) use graph::GraphNode;
 pub(super) use slabs::{Pitches, Slab};
 
+use self::copies::stream_of;
 use self::kernels::Kernels;
 use self::session::Session;
-use self::staging::Staged;
 use self::streams::{Flight, Stream};
+use self::times::{Begun, Timed, Times};
 use super::{
     Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, LastVisit, Mark, TaskSession, Waker,
 };
@@ -100,16 +103,19 @@ pub(super) struct Gpu<B: Backend> {
     tasks: Mutex<FxHashMap<TaskId, (usize, u64)>>,
     /// The moving average of recent task durations, in nanoseconds.
     mean_ns: AtomicU64,
+    /// The device's clock, if a trace is recorded.
+    times: Option<Times<B>>,
     /// The last field, so that all others are dropped within one visit.
     visit: LastVisit,
 }
 
 impl<B: Backend> Gpu<B> {
-    /// Creates an accelerator from a backend.
+    /// Creates an accelerator from a backend. If `is_timed`, it reports when the device begins and ends tasks and
+    /// copies.
     ///
     /// # Errors
     /// Returns an error if the backend cannot create streams.
-    pub(super) fn new(backend: B) -> Result<Self, DeviceError> {
+    pub(super) fn new(backend: B, is_timed: bool) -> Result<Self, DeviceError> {
         let streams = backend.queues().clamp(FEWEST_STREAMS, MOST_STREAMS);
         let streams = (0..streams).map(|_| Ok(Stream::new(backend.stream()?)));
         Ok(Self {
@@ -118,6 +124,7 @@ impl<B: Backend> Gpu<B> {
             kernels: Kernels::default(),
             tasks: Mutex::default(),
             mean_ns: AtomicU64::new(LONG_NS),
+            times: is_timed.then(|| Times::new(&backend)).transpose()?,
             visit: LastVisit::default(),
             backend: Arc::new(backend),
         })
@@ -182,6 +189,18 @@ impl<B: Backend> Gpu<B> {
         Ok(())
     }
 
+    /// Notes that work begins on a stream, if times are noted.
+    fn begin_work(&self, stream: usize) -> Result<Option<Begun<B>>, DeviceError> {
+        let stream = &self.streams[stream].stream;
+        self.times.as_ref().map(|times| times.begin(&self.backend, stream)).transpose()
+    }
+
+    /// Notes that work ends on a stream, and returns its ends.
+    fn end_work(&self, stream: &B::Stream, begun: Option<Begun<B>>) -> Result<Option<Timed<B>>, DeviceError> {
+        let noted = self.times.as_ref().zip(begun);
+        noted.map(|(times, begun)| times.end(&self.backend, stream, begun)).transpose()
+    }
+
     /// Returns whether tasks take so long that each may have its own event.
     fn tasks_are_long(&self) -> bool {
         self.mean_ns.load(Ordering::Relaxed) >= LONG_NS
@@ -215,73 +234,6 @@ impl<B: Backend> Gpu<B> {
         Ok(any)
     }
 
-    /// Enqueues a copy, and returns the page-locked staging memory, which must be kept until the copy has ended.
-    ///
-    /// # Safety
-    /// The same requirements as for [`Device::copy`].
-    unsafe fn enqueue_copy(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<Option<Staged<B>>, DeviceError> {
-        // SAFETY: the caller keeps the host's end valid and exclusive until the copy has ended.
-        let (staged, copy) = match unsafe { Staged::of(&*self.backend, copy)? } {
-            Some((staged, copy)) => (Some(staged), copy),
-            None => (None, *copy),
-        };
-        // SAFETY: the caller keeps both ends of the copy valid and exclusive, and the returned value keeps the
-        // staging memory.
-        if let Err(error) = unsafe { self.enqueue_slabs(stream, &copy) } {
-            // Slabs that were enqueued before the error still use both ends, so wait for them.
-            let _ = self.backend.record(stream).and_then(|end| self.backend.synchronize(&end));
-            return Err(error);
-        }
-        Ok(staged)
-    }
-
-    /// Returns whether a copy goes through page-locked memory piece by piece, which keeps a host thread busy.
-    fn is_packed_in_pieces(&self, copy: &DeviceCopy) -> bool {
-        self.backend.packs_large_copies() && staging::is_large(copy)
-    }
-
-    /// Enqueues a copy that the caller will wait for, and returns its staging memory and the event of its end.
-    ///
-    /// # Safety
-    /// The same requirements as for [`Device::copy`].
-    unsafe fn begin(&self, copy: &DeviceCopy) -> Result<(Option<Staged<B>>, B::Event), DeviceError> {
-        let Stream { stream, state } = &self.streams[stream_of(copy)];
-        let _alone = state.lock();
-        // SAFETY: the caller makes the same promise for this copy.
-        Ok((unsafe { self.enqueue_copy(stream, copy)? }, self.backend.record(stream)?))
-    }
-
-    /// Waits for the end of a copy started by [`Self::begin`].
-    fn finish(&self, (staged, end): (Option<Staged<B>>, B::Event)) -> Result<(), DeviceError> {
-        self.backend.synchronize(&end)?;
-        staged.into_iter().for_each(Staged::bring_back);
-        Ok(())
-    }
-
-    /// # Safety
-    /// The same requirements as for [`Device::copy`].
-    unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        for slab in slabs::slabs_of(copy) {
-            // SAFETY: the slab is part of the box, and the caller keeps both ends of the box valid until the copy has
-            // ended.
-            unsafe {
-                match (&copy.from, &copy.to) {
-                    (End::Host { first, .. }, End::Device(to)) => {
-                        self.backend.copy_in(stream, *first, to.base, &slab)?;
-                    }
-                    (End::Device(from), End::Host { first, .. }) => {
-                        self.backend.copy_out(stream, from.base, *first, &slab)?;
-                    }
-                    (End::Device(from), End::Device(to)) => {
-                        self.backend.copy_across(stream, from.base, to.base, &slab)?;
-                    }
-                    (End::Host { .. }, End::Host { .. }) => unreachable!("a device copies from or to a device"),
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Waits until everything in flight has stopped, and reports all of it as failed.
     fn fail_all(&self, error: &DeviceError, ended: &mut Vec<Completion>) {
         for Stream { stream, state } in &self.streams {
@@ -289,14 +241,6 @@ impl<B: Backend> Gpu<B> {
             ended.extend(stopped.into_iter().map(|mark| Completion { mark, result: Err(error.clone()) }));
         }
         self.tasks.lock().clear();
-    }
-}
-
-fn stream_of(copy: &DeviceCopy) -> usize {
-    match (&copy.from, &copy.to) {
-        (End::Host { .. }, _) => COPIES_IN,
-        (_, End::Host { .. }) => COPIES_OUT,
-        _ => COPIES_ACROSS,
     }
 }
 
@@ -349,8 +293,10 @@ impl<B: Backend> Device for Gpu<B> {
     }
 
     unsafe fn prefetch(&self, first: usize, bytes: usize, to_host: bool, id: CopyId) -> Result<Copying, DeviceError> {
-        let Stream { stream, state } = &self.streams[if to_host { COPIES_OUT } else { COPIES_IN }];
+        let number = if to_host { COPIES_OUT } else { COPIES_IN };
+        let Stream { stream, state } = &self.streams[number];
         let mut state = state.lock(); // any thread may call this
+        let begun = self.begin_work(number)?;
         // SAFETY: the caller keeps the memory alive until the prefetch has ended.
         match unsafe { self.backend.prefetch(stream, first, bytes, to_host) } {
             Err(error) if error.is_loss() => return Err(error),
@@ -360,8 +306,9 @@ impl<B: Backend> Device for Gpu<B> {
             }
             Ok(()) => {}
         }
+        let times = self.end_work(stream, begun)?;
         let end = self.backend.record(stream)?;
-        state.add(Flight::new(Mark::Copy(id), Vec::new(), Vec::new(), None));
+        state.add(Flight::new(Mark::Copy(id), Vec::new(), Vec::new(), None, times));
         state.add_moment(end);
         Ok(Copying::Enqueued)
     }
@@ -381,10 +328,12 @@ impl<B: Backend> Device for Gpu<B> {
         }
         let Stream { stream, state } = &self.streams[stream_of(copy)];
         let mut state = state.lock(); // any thread may enqueue copies
+        let begun = self.begin_work(stream_of(copy))?;
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let staged = unsafe { self.enqueue_copy(stream, copy)? };
+        let times = self.end_work(stream, begun)?;
         let end = self.backend.record(stream)?;
-        state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect(), None));
+        state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect(), None, times));
         state.add_moment(end);
         Ok(Copying::Enqueued)
     }
@@ -421,11 +370,14 @@ impl<B: Backend> Accelerator for Gpu<B> {
         after: &[TaskId],
         later: &[TaskId],
     ) -> Result<Box<dyn TaskSession + 'a>, DeviceError> {
-        Ok(Box::new(Session::open(self, self.stream_behind(after, later)?, task)))
+        let stream = self.stream_behind(after, later)?;
+        let begun = self.begin_work(stream)?;
+        Ok(Box::new(Session::open(self, stream, task, begun)))
     }
 
     fn poll(&self, ended: &mut Vec<Completion>) {
         let in_flight = self.tasks.lock().len();
+        let times = self.times.as_ref().inspect(|times| times.look(&self.backend));
         for Stream { stream, state } in &self.streams {
             let mut state = state.lock();
             let count = match state.look(&self.backend, stream, in_flight) {
@@ -437,13 +389,13 @@ impl<B: Backend> Accelerator for Gpu<B> {
                 }
             };
             let mut tasks = self.tasks.lock();
-            state.end(count, |mark, elapsed_ns| {
+            state.end(count, times.map(|times| (times, &*self.backend)), |mark, took| {
                 if let Mark::Task(task) = mark {
                     tasks.remove(&task);
                     let mean_ns = self.mean_ns.load(Ordering::Relaxed);
-                    self.mean_ns.store((mean_ns * 7 + elapsed_ns) / 8, Ordering::Relaxed);
+                    self.mean_ns.store((mean_ns * 7 + took.elapsed_ns) / 8, Ordering::Relaxed);
                 }
-                ended.push(Completion { mark, result: Ok(elapsed_ns) });
+                ended.push(Completion { mark, result: Ok(took) });
             });
         }
     }

@@ -9,6 +9,7 @@ use super::graph::{Capture, Known};
 use super::scratch::{Block, Scratch};
 use super::staging::Staged;
 use super::streams::Flight;
+use super::times::Begun;
 use super::{Backend, Gpu};
 use crate::device::{DeviceCopy, End, Mark, TaskSession};
 use crate::error::DeviceError;
@@ -46,11 +47,13 @@ pub(super) struct Session<'a, B: Backend> {
     capture: Option<Capture<B>>,
     /// The graph as part of which the task was launched, if any.
     graph: Option<Arc<B::Graph>>,
+    /// The begin of the task, if the device notes times.
+    begun: Option<Begun<B>>,
     is_closed: bool,
 }
 
 impl<'a, B: Backend> Session<'a, B> {
-    pub(super) fn open(gpu: &'a Gpu<B>, number: usize, task: TaskId) -> Self {
+    pub(super) fn open(gpu: &'a Gpu<B>, number: usize, task: TaskId, begun: Option<Begun<B>>) -> Self {
         let (free, kept) = {
             let mut state = gpu.streams[number].state.lock();
             (std::mem::take(&mut state.scratch), std::mem::take(&mut state.kept))
@@ -69,6 +72,7 @@ impl<'a, B: Backend> Session<'a, B> {
             threads: 0,
             capture: None,
             graph: None,
+            begun,
             is_closed: false,
         }
     }
@@ -159,6 +163,7 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         }
         let Gpu { backend, streams, tasks, .. } = self.gpu;
         let stream = &streams[self.number];
+        let times = self.gpu.end_work(&stream.stream, self.begun.take())?;
         let mut state = stream.state.lock();
         // If no event is recorded here, the next poll records one for everything that has been enqueued by then.
         let at_once = forks || self.gpu.tasks_are_long() && state.needs_event(tasks.lock().len());
@@ -168,7 +173,7 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         }
         self.is_closed = true;
         let (memory, staged) = (std::mem::take(&mut self.memory), std::mem::take(&mut self.staged));
-        let flight = Flight::new(Mark::Task(self.task), memory, staged, self.graph.take());
+        let flight = Flight::new(Mark::Task(self.task), memory, staged, self.graph.take(), times);
         let number = state.add(flight);
         event.into_iter().for_each(|event| state.add_moment(event));
         tasks.lock().insert(self.task, (self.number, number));

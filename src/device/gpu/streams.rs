@@ -12,8 +12,9 @@
 
 use super::scratch::Block;
 use super::staging::Staged;
+use super::times::{Timed, Times};
 use super::{Backend, MOST_STREAMS};
-use crate::device::Mark;
+use crate::device::{Mark, Took};
 use crate::error::DeviceError;
 use crate::kernel::Kept;
 use parking_lot::Mutex;
@@ -43,6 +44,8 @@ pub(super) struct State<B: Backend> {
     pub(super) behind: Behind,
     /// The time at which a flight was last found to have ended.
     pub(super) last_end: Instant,
+    /// The time at which the device ended the last flight, as far as it has noted times.
+    free_from: u64,
     /// Scratch memory for tasks on this stream.
     pub(super) scratch: Vec<Block<B::Memory>>,
     /// Objects that users keep with the stream.
@@ -57,6 +60,8 @@ pub(super) struct Flight<B: Backend> {
     _kept: Vec<B::Memory>,
     /// The page-locked staging memory that the flight uses.
     staged: Vec<Staged<B>>,
+    /// The points at which the flight begins and ends, if the device notes times.
+    times: Option<Timed<B>>,
     /// The graph that the flight is a launch of, if any.
     _graph: Option<Arc<B::Graph>>,
 }
@@ -89,6 +94,7 @@ impl<B: Backend> Stream<B> {
             moments: VecDeque::new(),
             behind: [0; MOST_STREAMS],
             last_end: Instant::now(),
+            free_from: 0,
             scratch: Vec::new(),
             kept: Kept::default(),
         };
@@ -179,15 +185,20 @@ impl<B: Backend> State<B> {
     }
 
     /// Removes the `ended` oldest flights, which have ended, and reports how long each of them occupied the stream.
-    pub(super) fn end(&mut self, ended: usize, mut each: impl FnMut(Mark, u64)) {
+    pub(super) fn end(&mut self, ended: usize, times: Option<(&Times<B>, &B)>, mut each: impl FnMut(Mark, Took)) {
         let now = Instant::now();
         let began = self.flights[0].enqueued.max(self.last_end);
         self.last_end = now;
         // Flights that are found to have ended together are assumed to have taken equally long.
-        let each_ns = (now - began).as_nanos() as u64 / ended as u64;
+        let elapsed_ns = (now - began).as_nanos() as u64 / ended as u64;
+        let on_device = times.map(|(times, backend)| {
+            let noted: Vec<_> = self.flights.iter_mut().take(ended).map(|flight| flight.times.take()).collect();
+            times.convert(backend, &noted, &mut self.free_from)
+        });
+        let mut on_device = on_device.into_iter().flatten();
         for flight in self.flights.drain(..ended) {
             flight.staged.into_iter().for_each(Staged::bring_back);
-            each(flight.mark, each_ns);
+            each(flight.mark, Took { elapsed_ns, on_device: on_device.next().flatten() });
         }
     }
 
@@ -205,7 +216,13 @@ impl<B: Backend> State<B> {
 }
 
 impl<B: Backend> Flight<B> {
-    pub(super) fn new(mark: Mark, kept: Vec<B::Memory>, staged: Vec<Staged<B>>, graph: Option<Arc<B::Graph>>) -> Self {
-        Self { mark, enqueued: Instant::now(), _kept: kept, staged, _graph: graph }
+    pub(super) fn new(
+        mark: Mark,
+        kept: Vec<B::Memory>,
+        staged: Vec<Staged<B>>,
+        graph: Option<Arc<B::Graph>>,
+        times: Option<Timed<B>>,
+    ) -> Self {
+        Self { mark, enqueued: Instant::now(), _kept: kept, staged, times, _graph: graph }
     }
 }

@@ -109,6 +109,11 @@ impl Builder {
         Ok(Shared::new(id, machine, engine, conflicts, Window::new(window as u64), watch, tracer))
     }
 
+    /// Returns whether the program or the environment requests a trace.
+    pub(super) fn is_traced(&self) -> bool {
+        self.trace.is_some() || environment::text(trace::VARIABLE).is_some()
+    }
+
     /// Starts the trace that the program or the environment requests.
     fn start_trace(
         &mut self,

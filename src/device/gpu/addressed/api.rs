@@ -93,14 +93,17 @@ pub(in crate::device) trait Api: Platform {
     /// Creates a stream that does not synchronise with the default stream.
     fn create_stream(&self) -> Result<Handle, ApiError>;
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError>;
-    /// Creates an event without timing. Threads that wait for the event sleep rather than spin.
-    fn create_event(&self) -> Result<Handle, ApiError>;
+    /// Creates an event, which has a time only if it `is_timed`. Threads that wait for the event sleep rather than spin.
+    fn create_event(&self, is_timed: bool) -> Result<Handle, ApiError>;
     unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError>;
     unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError>;
     unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError>;
     /// Returns the error [`NOT_READY`] if the event has not occurred yet.
     unsafe fn query(&self, event: Handle) -> Result<(), ApiError>;
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError>;
+    /// Returns the time from one event to a later one in milliseconds, or the error [`NOT_READY`] if one of them has
+    /// not occurred yet. Both events must be timed.
+    unsafe fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, ApiError>;
 
     /// Returns the value that [`Self::owner`] returns for this device's own memory.
     fn id(&self) -> usize;

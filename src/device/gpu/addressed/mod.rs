@@ -22,6 +22,7 @@ mod platform;
 mod recycler;
 #[cfg(test)]
 mod tests;
+mod times;
 mod transfer;
 mod watcher;
 
@@ -38,6 +39,7 @@ use self::extra::Extra;
 use self::objects::{Device, Function, Module, Stream};
 use self::peers::Peers;
 use self::recycler::Recycler;
+use self::times::Anchor;
 use self::transfer::transfers;
 use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
 use crate::error::DeviceError;
@@ -58,6 +60,7 @@ pub(in crate::device) struct Addressed<A: Api> {
     recipes: Result<Vec<Recipe>, DeviceError>,
     cache: Cache,
     peers: Peers,
+    anchor: Mutex<Option<Arc<Anchor<A>>>>,
 }
 
 /// The maximum number of resident threads on a multiprocessor of either vendor.
@@ -84,6 +87,7 @@ impl<A: Api> Addressed<A> {
             memory: Recycler::from_environment(),
             host_memory: Recycler::default(),
             events: Mutex::default(),
+            timed_events: Mutex::default(),
         };
         let free_bytes = device.call(A::free_bytes)?;
         let reaches_unified = device.call(A::reaches_unified)?;
@@ -98,6 +102,7 @@ impl<A: Api> Addressed<A> {
             recipes,
             cache,
             peers: Peers::default(),
+            anchor: Mutex::default(),
         })
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Device<A: Api> {
     pub(super) host_memory: Recycler,
     /// Unused events, kept for reuse.
     pub(super) events: Mutex<Vec<Handle>>,
+    /// Unused events with times, kept for reuse.
+    pub(super) timed_events: Mutex<Vec<Handle>>,
 }
 
 pub(in crate::device) struct Memory<A: Api> {
@@ -154,8 +156,9 @@ impl<A: Api> Drop for Device<A> {
     fn drop(&mut self) {
         self.memory.clear(|base| self.free(base));
         self.host_memory.clear(|base| self.free_host(base));
-        for event in self.events.lock().drain(..) {
-            // SAFETY: no `Event` refers to this raw event any more.
+        let timed = std::mem::take(&mut *self.timed_events.lock());
+        for event in self.events.lock().drain(..).chain(timed) {
+            // SAFETY: no `Event` or `Stamp` refers to this raw event any more.
             self.clean_up(|api| unsafe { api.destroy_event(event) });
         }
     }
