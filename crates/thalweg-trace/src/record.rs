@@ -29,8 +29,8 @@ pub const SUBJECT: u8 = 4;
 pub const VALUE: u8 = 5;
 /// A dependence that only orders, with the fields of [`VALUE`].
 pub const ORDER: u8 = 6;
-/// A dependence on a task that is too far back for 32 bits. Bit 8: whether the dependence carries a value. Word 1:
-/// the predecessor's number.
+/// A dependence on a join, or on a task that is too far back for 32 bits. Small field: the data object. Bit 32:
+/// whether the dependence carries a value. Word 1: the predecessor's number.
 pub const FAR: u8 = 7;
 /// A body has ended; the record's time is its end. Small field: unit (20 bits) and outcome (4 bits). Word 1: the
 /// task's number. Word 2: the body's duration in ticks (48 bits) and its device plus one (16 bits).
@@ -62,12 +62,20 @@ pub const NEXT: u8 = 16;
 /// task's number (40 bits) and the body's duration in ticks (24 bits); see [`done`].
 pub const DONE: u8 = 17;
 
-/// A replay of a recording was submitted. Word 1: the number of the recording's first task. Word 2: the number of the
-/// replay's first task; the numbers of the others follow in the order of the recording.
+/// A replay of a recording was submitted. Bit 8: whether it follows directly after the replay before. Word 1: the number
+/// of the recording's first task. Word 2: the number of the replay's first task; the numbers of the others follow in the
+/// order of the recording.
 pub const REPLAYED: u8 = 18;
 /// A replay has begun, so its tasks may run. Records of their runs name the tasks of the recording, whose replays never
 /// overlap. Words 1 and 2: as in [`REPLAYED`].
 pub const BEGUN: u8 = 19;
+/// A join stands for the tasks that use a part of a recording's border. Small field: which of them ([`GateRole`]).
+/// Word 1: the join's number. Word 2: the number of the recording's first task. Word 3: the number of the first task of
+/// one of the consecutive replays to which the join belongs. Word 4: the part.
+pub const GATE: u8 = 20;
+
+/// Numbers from this one on stand for joins: several tasks on which others depend together.
+pub const FIRST_JOIN: u64 = 1 << 55;
 
 /// Stands for no task.
 pub const NO_TASK: u64 = u64::MAX;
@@ -144,6 +152,19 @@ pub enum Happened {
     Cancelled = 3,
 }
 
+/// The tasks at a part of a recording's border for which a join stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum GateRole {
+    /// To earlier tasks, the tasks that use contents from before the replays.
+    Entry = 0,
+    /// To earlier tasks, the first writers, and to later tasks the last writers. If there are no writers, all tasks that
+    /// use the part.
+    Border = 1,
+    /// To later tasks, the tasks that use the part after the last writers.
+    LastReaders = 2,
+}
+
 /// How a task accesses a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -171,6 +192,7 @@ pub const fn words(kind: u8) -> Option<usize> {
         PARENT | SUBJECT | VALUE | ORDER | ACCESS | NEXT => Some(1),
         BASE | SUBMITTED | FAR | STAGE | STATE | MEMORY | NOTE | DONE => Some(2),
         RAN | DECISION | REPLAYED | BEGUN => Some(3),
+        GATE => Some(5),
         COPY => Some(6),
         _ => None,
     }

@@ -38,6 +38,7 @@ use super::OwnedTask;
 use crate::error::{SubmitError, TaskFailure};
 use crate::ids::TaskId;
 use crate::sync::Idle;
+use crate::trace::Tracer;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -72,6 +73,8 @@ pub(crate) type Settle = Box<dyn FnOnce(&Idle<'_>) -> Box<dyn Any + Send> + Send
 pub(crate) struct Round {
     /// The driver's counter under which the replay's tasks are counted.
     pub(crate) lane: u8,
+    /// The ID of the replay's first task.
+    pub(crate) first: TaskId,
     pub(crate) settle: Option<Settle>,
 }
 
@@ -105,6 +108,7 @@ pub(crate) struct Replays {
     /// ID of the first task of the graph.
     first: TaskId,
     tasks: usize,
+    tracer: Option<Arc<Tracer>>,
     state: Mutex<State>,
 }
 
@@ -151,7 +155,7 @@ impl fmt::Debug for Replays {
 impl Replays {
     /// Makes the replays of a frozen graph.
     pub(crate) fn new(freezer: Freezer) -> Arc<Self> {
-        let (first, tasks) = (freezer.first(), freezer.len());
+        let (first, tasks, tracer) = (freezer.first(), freezer.len(), freezer.tracer());
         Arc::new_cyclic(|this: &Weak<Self>| {
             let frozen = freezer.close(Gate::Last(this.clone()));
             let state = State {
@@ -166,7 +170,7 @@ impl Replays {
                 is_owed: false,
                 keep: None,
             };
-            Self { this: this.clone(), first, tasks, state: Mutex::new(state) }
+            Self { this: this.clone(), first, tasks, tracer, state: Mutex::new(state) }
         })
     }
 
@@ -216,7 +220,8 @@ impl Replays {
     ) -> Result<Aftermath, SubmitError> {
         let mut state = self.state.lock();
         let number = state.next;
-        let entered = border::enter(&state.frozen, self, Some(number), &Vec::new(), true)?;
+        let log = self.tracer.as_ref().map(|tracer| (tracer, round.first));
+        let entered = border::enter(&state.frozen, self, Some(number), &Vec::new(), true, log)?;
         state.next += 1;
         state.left.clear();
         (state.is_told, state.is_owed) = (false, false);
@@ -245,9 +250,11 @@ impl Replays {
             Some(batch) if batch.is_shown => return Aftermath::default(),
             Some(batch) => batch.number,
         };
+        let last = state.batches.back().and_then(|batch| batch.rounds.back()).map(|round| round.first);
         let mut aftermath = Aftermath::default();
+        let log = self.tracer.as_ref().zip(last);
         // This fails only if a data object was taken, but a task that takes one has had the gates entered beforehand.
-        let Ok(entered) = border::enter(&state.frozen, self, Some(number), &Vec::new(), false) else {
+        let Ok(entered) = border::enter(&state.frozen, self, Some(number), &Vec::new(), false, log) else {
             return aftermath;
         };
         aftermath.joins = entered.joins;
@@ -265,7 +272,7 @@ impl Replays {
         if !std::mem::take(&mut state.is_owed) {
             return Aftermath::default();
         }
-        let Ok(mut entered) = border::enter(&state.frozen, self, None, &poison, false) else {
+        let Ok(mut entered) = border::enter(&state.frozen, self, None, &poison, false, None) else {
             return Aftermath::default();
         };
         entered.joins.append(&mut entered.ready);

@@ -24,7 +24,7 @@ impl Threads {
                 let admission = progress.admit_replay(tasks as u64);
                 let since = self.shared.trace_begin();
                 let settle = self.shared.trace_round(replays.first(), admission.task, settle);
-                let round = Round { lane: admission.lane, settle };
+                let round = Round { lane: admission.lane, first: admission.task, settle };
                 let entered = match admission.open {
                     true => self.queueing(host, |ready| engine.replay(replays, round, follows, ready)),
                     false => Err(self.shared.broken().err().unwrap_or(SubmitError::ShutDown)),
@@ -33,7 +33,7 @@ impl Threads {
                     (Err(_), _) => self.shared.uncount_all(admission.lane, tasks),
                     (Ok(_), None) => {}
                     (Ok(_), Some(tracer)) => {
-                        tracer.replayed(replays.first(), admission.task, since.unwrap_or(0));
+                        tracer.replayed(replays.first(), admission.task, follows, since.unwrap_or(0));
                     }
                 }
                 entered
