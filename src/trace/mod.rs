@@ -207,12 +207,13 @@ impl Tracer {
             local.begin(3, &self.writer, local.last_time());
             let [from, to] = [from, to].map(number_of);
             local.speak_of(to);
-            match u32::try_from(to.0.wrapping_sub(from.0)) {
-                Ok(distance) => {
+            match (u32::try_from(to.0.wrapping_sub(from.0)), record::node(from.0, carries_value)) {
+                (Ok(distance), _) => {
                     let kind = if carries_value { record::VALUE } else { record::ORDER };
                     local.store([first(kind, small, distance)]);
                 }
-                Err(_) => local.store([first(record::FAR, small, carries_value.into()), from.0]),
+                (Err(_), Some(node)) => local.store([first(record::NODE, small, node)]),
+                (Err(_), None) => local.store([first(record::FAR, small, carries_value.into()), from.0]),
             }
         });
     }

@@ -121,6 +121,10 @@ impl Events {
                     let (data, carries_value) = (data_of(small), kind == record::VALUE);
                     self.dependences.push(Edge { from, to: subject, data, carries_value });
                 }
+                record::NODE => {
+                    let (from, carries_value) = record::of_node(time_of(first));
+                    self.dependences.push(Edge { from, to: subject, data: data_of(small), carries_value });
+                }
                 record::FAR => {
                     let (data, carries_value) = (data_of(small), time_of(first) & 1 == 1);
                     self.dependences.push(Edge { from: record[1], to: subject, data, carries_value });
