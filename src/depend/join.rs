@@ -101,12 +101,7 @@ pub(super) fn standing_for(tasks: &[Predecessor], location: CallSite, pieces: &[
     make_plain(tasks, location, pieces, None)
 }
 
-fn make_plain(
-    tasks: &[Predecessor],
-    location: CallSite,
-    pieces: &[Piece],
-    recorder: Option<&Recorder>,
-) -> TaskRef {
+fn make_plain(tasks: &[Predecessor], location: CallSite, pieces: &[Piece], recorder: Option<&Recorder>) -> TaskRef {
     let body = Bodiless::new(Kinds::NONE, |_| ()).at(pieces);
     let (join, ready) = make(tasks, (next_id(), Cow::Borrowed("join"), location), body, recorder);
     if let Some(ready) = ready {
