@@ -321,12 +321,8 @@ impl Newcomer<'_> {
     #[cold]
     pub(super) fn join_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) -> TaskRef {
         self.latest = 0;
-        join::at_piece(
-            predecessor,
-            flow,
-            Piece { block: part.block(), ..Piece::of(&self.accesses[self.current]) },
-            self.recorder,
-        )
+        let piece = Piece { block: part.block(), ..Piece::of(&self.accesses[self.current]) };
+        join::at_piece(predecessor, flow, piece, self.recorder)
     }
 
     /// Makes the newcomer wait for the tasks that replace a predecessor whose body has ended.

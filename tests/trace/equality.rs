@@ -1,5 +1,5 @@
-//! Dependences in traces equal those of the recorded graph, although a trace records joins in place of long lists, and
-//! replays of frozen recordings in place of their tasks.
+//! Dependences in traces equal those of the recorded graph, although a trace contains joins instead of long lists, and
+//! replays of frozen recordings instead of their tasks.
 
 use super::traced;
 use std::collections::BTreeMap;

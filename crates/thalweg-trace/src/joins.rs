@@ -1,7 +1,7 @@
-//! Joins: nodes of a trace that stand for several tasks. So n tasks and m tasks after them need n + m records.
+//! Joins: nodes of a trace that represent several tasks. So n tasks and m tasks after them need n + m records.
 //!
-//! In the tables, joins are replaced by dependences between tasks. A join at the border of a recording, a *gate*, stands
-//! for tasks of its replays.
+//! In the tables, joins are replaced by dependences between tasks. A join at the border of a recording, a *gate*,
+//! represents tasks of its replays.
 
 use crate::events::{Edge, data_of};
 use crate::frame::{BorderPart, Recording};
@@ -9,7 +9,7 @@ use crate::record::{FIRST_JOIN, GateRole};
 use crate::rounds::Rounds;
 use std::collections::{BTreeMap, HashMap};
 
-/// With more dependences than this, a join stands only for the task that ended last, because the others delayed
+/// With more dependences than this, a join represents only the task that ended last, because the others delayed
 /// nothing.
 const MOST_DEPENDENCES: usize = 1 << 22;
 
@@ -22,7 +22,7 @@ pub(crate) struct Gate {
     pub(crate) part: usize,
 }
 
-/// A task for which a join stands.
+/// A task that a join represents.
 #[derive(Clone, Copy)]
 struct Source {
     task: u64,
@@ -30,7 +30,7 @@ struct Source {
     carries_value: bool,
 }
 
-/// Replaces joins by the tasks for which they stand, and adds the dependences between consecutive replays. `end` returns
+/// Replaces joins by the tasks that they represent, and adds the dependences between consecutive replays. `end` returns
 /// when a task has ended.
 pub(crate) fn resolve(
     edges: Vec<Edge>,
@@ -83,12 +83,12 @@ struct Resolver<'a> {
     runs: &'a [(u64, Vec<u64>)],
     /// The run of each replay, by the replay's first task.
     run_of: HashMap<u64, usize>,
-    /// The tasks for which each join other than a gate stands.
+    /// The tasks that each join other than a gate represents.
     sources: HashMap<u64, Vec<Source>>,
 }
 
 impl Resolver<'_> {
-    /// Finds the tasks for which joins stand. A join that waits for another one has a higher number.
+    /// Finds the tasks that joins represent. A join that waits for another one has a higher number.
     fn join(&mut self, edges: &[Edge], last_only: bool, end: &impl Fn(u64) -> Option<u64>) {
         self.sources.clear();
         let mut incoming: BTreeMap<u64, Vec<&Edge>> = BTreeMap::new();
@@ -131,7 +131,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns the tasks for which a gate stands, either to earlier or to later tasks.
+    /// Returns the tasks that a gate represents, either to earlier or to later tasks.
     fn tasks(&self, gate: &Gate, to_earlier: bool) -> Vec<u64> {
         let part = self.rounds.recording(gate.recording).and_then(|recording| recording.border.get(gate.part));
         let (Some(part), Some(run)) = (part, self.run_of.get(&gate.replay)) else { return Vec::new() };

@@ -138,7 +138,7 @@ fn gate_at(own: Own, kept: Arc<dyn Keeps>, block: Block, mode: Mode) -> Submitti
 /// good. If no batch is given, no part is held.
 ///
 /// `log` is a trace, and the first task of one of the batch's replays. The trace shows which later tasks wait for the
-/// graph's last readers of a part rather than for its last writers. For this, the last readers get a gate of their own,
+/// graph's last readers of a part rather than for its last writers. For this, the last readers get a separate gate,
 /// which waits for nothing.
 ///
 /// # Errors

@@ -33,13 +33,6 @@ fn unified() -> &'static UnifiedFunctions {
     library::unified_functions().expect("unified memory is used only if the driver has it")
 }
 
-fn kernel_node(KernelCall { function, groups, group, arguments }: KernelCall<'_>) -> KernelNode {
-    let Groups { count: groups, shared_bytes, .. } = groups;
-    let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
-    let (kernel, context) = (ptr::null_mut(), ptr::null_mut());
-    KernelNode { function: function.as_raw(), groups, group, shared_bytes, values, others, kernel, context }
-}
-
 impl Cuda {
     fn has(&self, attribute: c_uint) -> Result<bool, ApiError> {
         Ok(library::attribute_of(self.device, attribute)? != 0)
@@ -325,12 +318,10 @@ impl Api for Cuda {
     }
 
     unsafe fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, ApiError> {
-        let mut elapsed = 0.0;
+        let (mut ms, from, to) = (0.0, from.as_raw(), to.as_raw());
         // SAFETY: the result pointer is valid, and the two stamps keep their raw events alive.
-        call("cuEventElapsedTime", unsafe {
-            (functions().cuEventElapsedTime)(&mut elapsed, from.as_raw(), to.as_raw())
-        })?;
-        Ok(elapsed)
+        call("cuEventElapsedTime", unsafe { (functions().cuEventElapsedTime)(&mut ms, from, to) })?;
+        Ok(ms)
     }
 
     fn id(&self) -> usize {
@@ -479,7 +470,7 @@ impl Api for Cuda {
     }
 
     unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError> {
-        let (mut node, kernel) = (ptr::null_mut(), kernel_node(kernel));
+        let (mut node, kernel) = (ptr::null_mut(), KernelNode::new(kernel));
         // A `Handle` is a transparent wrapper of an object's address, so both have the same layout.
         let (first, count) = (before.as_ptr().cast(), before.len());
         // SAFETY: the caller keeps the graph and its nodes alive, the driver copies the values, which match the
@@ -500,7 +491,7 @@ impl Api for Cuda {
     }
 
     unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
-        let kernel = kernel_node(kernel);
+        let kernel = KernelNode::new(kernel);
         // SAFETY: the caller keeps the graph alive, and the driver copies the values, which match the kernel's
         // parameters.
         call("cuGraphExecKernelNodeSetParams", unsafe {

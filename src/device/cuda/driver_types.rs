@@ -2,8 +2,11 @@
 //!
 //! A test compares them with cudarc's declarations, which are generated from the headers.
 
+use crate::device::gpu::KernelCall;
+use crate::kernel::Groups;
 use cudarc::driver::sys::{CUcontext, CUfunction, CUstream};
 use std::ffi::{c_uint, c_void};
+use std::ptr;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`, declared from CUDA 12.0 on.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +21,15 @@ pub(super) struct KernelNode {
     /// Unused if a function is given.
     pub(super) kernel: *mut c_void,
     pub(super) context: CUcontext,
+}
+
+impl KernelNode {
+    pub(super) fn new(KernelCall { function, groups, group, arguments }: KernelCall<'_>) -> Self {
+        let Groups { count: groups, shared_bytes, .. } = groups;
+        let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
+        let (kernel, context) = (ptr::null_mut(), ptr::null_mut());
+        Self { function: function.as_raw(), groups, group, shared_bytes, values, others, kernel, context }
+    }
 }
 
 /// `CUlaunchConfig`, declared from CUDA 11.8 on.
