@@ -136,8 +136,8 @@ pub struct RecordedDependence {
 }
 
 /// Appends a recording to the payload of a [`RECORDINGS`] frame: number of its first task (`u64`); numbers of tasks,
-/// dependences, accesses and parts; sites; predecessor, successor, data object and flag of each dependence; task, region
-/// and mode of each access; the data object of each part and four lists, each after its length (`u32` each).
+/// dependences, accesses and parts; sites; predecessor, successor, data object and flag of each dependence; task,
+/// region and mode of each access; the data object of each part and four lists, each after its length (`u32` each).
 pub fn push_recording(out: &mut Vec<u8>, recording: &Recording) {
     let Recording { first, sites, dependences, accesses, border } = recording;
     out.extend(first.to_le_bytes());

@@ -11,8 +11,8 @@
 //! Invariants:
 //! 1. The length of a record in words follows from its kind alone ([`words`]). So a reader can skip records of a
 //!    known kind that it does not interpret, but not records of an unknown kind.
-//! 2. [`PARENT`], [`VALUE`], [`ORDER`], [`FAR`], [`NODE`] and [`ACCESS`] records concern the *subject*: the task that the latest
-//!    [`SUBMITTED`], [`NEXT`] or [`SUBJECT`] record of the same thread names.
+//! 2. [`PARENT`], [`VALUE`], [`ORDER`], [`FAR`], [`NODE`] and [`ACCESS`] records concern the *subject*: the task that
+//!    the latest [`SUBMITTED`], [`NEXT`] or [`SUBJECT`] record of the same thread names.
 //! 3. Neither the subject nor the task before a [`NEXT`] record is named in another frame than that record, unless
 //!    both frames are from the same chunk of the writer. So records can be dropped chunk by chunk.
 
@@ -29,8 +29,8 @@ pub const SUBJECT: u8 = 4;
 pub const VALUE: u8 = 5;
 /// A dependence that only orders, with the fields of [`VALUE`].
 pub const ORDER: u8 = 6;
-/// A dependence that fits no other record. Small field: the data object. Bit 32: whether the dependence carries a value.
-/// Word 1: the predecessor's number.
+/// A dependence that fits no other record. Small field: the data object. Bit 32: whether the dependence carries a
+/// value. Word 1: the predecessor's number.
 pub const FAR: u8 = 7;
 /// A body has ended; the record's time is its end. Small field: unit (20 bits) and outcome (4 bits). Word 1: the
 /// task's number. Word 2: the body's duration in ticks (48 bits) and its device plus one (16 bits).
@@ -62,9 +62,9 @@ pub const NEXT: u8 = 16;
 /// task's number (40 bits) and the body's duration in ticks (24 bits); see [`done`].
 pub const DONE: u8 = 17;
 
-/// A replay of a recording was submitted. Bit 8: whether it follows directly after the replay before. Word 1: the number
-/// of the recording's first task. Word 2: the number of the replay's first task; the numbers of the others follow in the
-/// order of the recording.
+/// A replay of a recording was submitted. Bit 8: whether it follows directly after the replay before. Word 1: the
+/// number of the recording's first task. Word 2: the number of the replay's first task; the numbers of the others
+/// follow in the order of the recording.
 pub const REPLAYED: u8 = 18;
 /// A replay has begun, so its tasks may run. Records of their runs name the tasks of the recording, whose replays never
 /// overlap. Words 1 and 2: as in [`REPLAYED`].
@@ -161,8 +161,8 @@ pub enum Happened {
 pub enum GateRole {
     /// To earlier tasks, the tasks that use contents from before the replays.
     Entry = 0,
-    /// To earlier tasks, the first writers, and to later tasks the last writers. If there are no writers, all tasks that
-    /// use the part.
+    /// To earlier tasks, the first writers, and to later tasks the last writers. If there are no writers, all tasks
+    /// that use the part.
     Border = 1,
     /// To later tasks, the tasks that use the part after the last writers.
     LastReaders = 2,

@@ -93,7 +93,8 @@ pub(in crate::device) trait Api: Platform {
     /// Creates a stream that does not synchronise with the default stream.
     fn create_stream(&self) -> Result<Handle, ApiError>;
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError>;
-    /// Creates an event, which has a time only if it `is_timed`. Threads that wait for the event sleep rather than spin.
+    /// Creates an event, which has a time only if it `is_timed`. Threads that wait for the event sleep rather than
+    /// spin.
     fn create_event(&self, is_timed: bool) -> Result<Handle, ApiError>;
     unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError>;
     unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError>;

@@ -1,7 +1,8 @@
 //! Times of events. The interface reports the time between two events, as a number of milliseconds in single precision.
 //!
 //! The time of a stamp is measured from an anchor: an event that had occurred before the stamp was recorded, and whose
-//! own time is known. While anchors are renewed several times a second, the number has an error of some ten nanoseconds.
+//! own time is known. While anchors are renewed several times a second, the number has an error of some ten
+//! nanoseconds.
 
 use super::Addressed;
 use super::api::{Api, Handle};
