@@ -102,6 +102,6 @@ impl AnyRegion {
             return Err(SubmitError::Bytes { given: bytes.len(), needed: self.bytes(), shape: self.shape() });
         }
         let task = rt.task("write", vec![self.clone().output()]);
-        task.host(move |_, mut views| views[0].copy_from(&bytes)).submit().map(drop)
+        task.host(move |_, mut views| _ = views[0].copy_from(&bytes)).submit().map(drop)
     }
 }

@@ -76,6 +76,36 @@ impl Runtime {
         if failures.is_empty() { Ok(done) } else { Err(RunError::Failed(Failures(failures))) }
     }
 
+    /// Waits while too many tasks are pending, as a submission does
+    /// ([`max_pending_tasks`](crate::Builder::max_pending_tasks)), but at most for `timeout`. Returns whether the
+    /// program may continue to submit: there is room, or waiting longer would not help.
+    ///
+    /// It is meant for programs whose submissions do not wait
+    /// ([`throttle_submissions`](crate::Builder::throttle_submissions)). In a body, and in a simulation, the call
+    /// returns at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::prelude::*;
+    /// let builder = Runtime::builder().compute_units("1:CPU:1").max_pending_tasks(2).throttle_submissions(false);
+    /// let rt = builder.build()?;
+    /// let (open, opened) = std::sync::mpsc::channel::<()>();
+    /// rt.task("waits", ()).cpu(move |_, ()| _ = opened.recv()).submit()?;
+    /// assert!(rt.wait_for_room(Duration::ZERO));
+    /// for _ in 0..2 {
+    ///     rt.task("nothing", ()).cpu(|_, ()| ()).submit()?;
+    /// }
+    /// assert!(!rt.wait_for_room(Duration::ZERO));
+    /// drop(open);
+    /// while !rt.wait_for_room(Duration::from_millis(50)) {} // here the program could do something else
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_for_room(&self, timeout: Duration) -> bool {
+        let threads = self.door.driver.real().filter(|_| !self.shared().is_in_child());
+        threads.is_none_or(|threads| threads.wait_for_room(self.now().saturating_add(timeout)))
+    }
+
     /// Ends the runtime: waits as [`wait`](Self::wait) does, and also for tasks that bodies submit in the meantime.
     /// Then the runtime's threads end, and all later submissions are refused. Data objects can no longer be read, so
     /// [`take`](Self::take) them first.

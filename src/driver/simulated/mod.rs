@@ -66,7 +66,7 @@ impl Simulated {
     /// If more tasks are pending than the window allows, advances time until fewer are pending.
     fn respect_window(&self) {
         let Shared { progress, window, .. } = &self.shared;
-        if progress.pending() <= window.size() {
+        if !window.stops_submission(progress.pending()) {
             return;
         }
         while progress.pending() > window.size() / 2 {
