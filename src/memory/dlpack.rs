@@ -246,9 +246,10 @@ impl Tensor {
 
     /// Makes a tensor of a region of this shape, which an internal task keeps at `site` until `owner` is dropped. If
     /// `is_shared`, the region may only be read.
-    pub(crate) fn lent<T: DlElement, O: Send + 'static>(
+    pub(crate) fn lent<O: Send + 'static>(
         owner: O,
         site: &LentSite,
+        data_type: DlDataType,
         shape: &[usize],
         is_shared: bool,
     ) -> Self {
@@ -256,7 +257,7 @@ impl Tensor {
         let strides = strides[..shape.len()].iter().map(|stride| *stride as i64).collect();
         // SAFETY: while the task holds the region, no other task writes the region, and if the task updates it, no
         // other task touches it at all. Neither the region nor its replica is released before the owner is dropped.
-        unsafe { Self::owned(owner, first, memory, T::DATA_TYPE, shape, strides, is_shared) }
+        unsafe { Self::owned(owner, first, memory, data_type, shape, strides, is_shared) }
     }
 
     /// Makes a tensor of memory that `owner` keeps alive. The owner is dropped with the tensor, on any thread. Strides
@@ -368,6 +369,22 @@ impl Tensor {
         self.list(self.tensor().shape)
     }
 
+    /// Returns the number of elements from one index to the next, per dimension; `None` for compact row-major order.
+    pub fn strides(&self) -> Option<&[i64]> {
+        let strides = self.tensor().strides;
+        (!strides.is_null()).then(|| self.list(strides))
+    }
+
+    /// Returns the address of the first element.
+    pub fn address(&self) -> *mut u8 {
+        self.tensor().data.cast::<u8>().wrapping_add(self.tensor().byte_offset as usize)
+    }
+
+    /// Returns whether the elements must not be written, because the tensor was exported from an `input`.
+    pub fn is_read_only(&self) -> bool {
+        self.is_shared
+    }
+
     fn list(&self, first: *const i64) -> &[i64] {
         match usize::try_from(self.tensor().ndim) {
             // SAFETY: a tensor has as many extents as dimensions and, if it has strides, as many strides, so the list
@@ -380,7 +397,7 @@ impl Tensor {
     /// Checks whether the tensor can become a data object whose elements have the layout of `T` and this type, with
     /// this number of dimensions, or any. Returns its layout.
     pub(crate) fn check<T: Element>(&self, data_type: DlDataType, dimensions: Option<usize>) -> Result<Layout, String> {
-        let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
+        let DlTensor { ndim, dtype, strides, .. } = *self.tensor();
         if self.is_shared {
             return Err(
                 "it was exported read-only, but a data object's tasks may write it; try to export `inout`".to_owned()
@@ -418,7 +435,7 @@ impl Tensor {
                 other => other.to_string(),
             })?;
         }
-        let first = data.cast::<u8>().wrapping_add(byte_offset as usize);
+        let first = self.address();
         if bytes > 0 && first.is_null() {
             return Err("it has elements but no address".to_owned());
         }

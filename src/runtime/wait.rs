@@ -15,7 +15,7 @@ use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
 use crate::error::{Called, Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
-use crate::memory::{Element, Payload, Shape};
+use crate::memory::{DataCell, Element, Payload, Shape};
 use crate::sealed::INTERNAL;
 use crate::sync::CallSite;
 use crate::sync::{Pooled, mapped};
@@ -260,14 +260,16 @@ impl Runtime {
         name: &'static str,
         awaited: bool,
     ) -> Result<TaskRef, SubmitError> {
-        self.is_there(region, name, space).called_here()?;
+        region.check(self.door.id).map_err(|refusal| refusal.of_task(name)).called_here()?;
+        let needed_bytes = (region.len() * size_of::<T>()) as u64;
+        self.has_room_for((&region.data.cell, needed_bytes), name, space).called_here()?;
         self.door.internal_read(region, name, space, awaited, |_| ())
     }
 
-    /// Checks that the region belongs to this runtime, and that the space exists and has room for the region.
-    pub(super) fn is_there<T: Element, S: Shape>(
+    /// Checks that the space exists and has room for this many bytes of a data object.
+    pub(super) fn has_room_for(
         &self,
-        region: Region<'_, T, S>,
+        (cell, needed_bytes): (&DataCell, u64),
         name: &'static str,
         space: SpaceId,
     ) -> Result<(), SubmitError> {
@@ -275,10 +277,8 @@ impl Runtime {
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
         }
-        region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
-        let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.machine().capacity_bytes(space);
-        if needed_bytes > capacity_bytes && !region.data.cell.datum.is_beside(space) {
+        if needed_bytes > capacity_bytes && !cell.datum.is_beside(space) {
             return Err(SubmitError::WorkingSet { task: name.into(), needed_bytes, capacity_bytes });
         }
         Ok(())

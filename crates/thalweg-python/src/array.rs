@@ -9,6 +9,7 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use std::ffi::c_int;
 use std::ptr;
+use thalweg::dlpack::Tensor;
 use thalweg::dynamic::{AnyView, Dtype};
 
 /// The greatest number of dimensions.
@@ -96,6 +97,29 @@ impl Home {
         }
     }
 
+    /// Returns a home in host memory that `owner` keeps alive.
+    #[allow(unsafe_code)]
+    pub(crate) fn over<'py>(
+        py: Python<'py>,
+        descr: Bound<'py, PyAny>,
+        first: *mut u8,
+        (shape, strides): (&[usize], &[isize]),
+        (dtype, is_readonly): (Dtype, bool),
+        owner: &Bound<'py, PyAny>,
+    ) -> PyResult<Self> {
+        let home = Self::elsewhere(descr);
+        if !(1..=MAX_DIMS).contains(&shape.len()) || strides.iter().any(|stride| *stride < 0) || shape.contains(&0) {
+            return Ok(home); // the runtime refuses it, or it has no elements to show
+        }
+        let steps: Vec<usize> = strides.iter().map(|stride| stride.unsigned_abs()).collect();
+        let owner = owner.clone().unbind();
+        // SAFETY: the tensor has elements of this type at these strides, and its owner keeps them in place.
+        let array = unsafe { home.make(py, first, (shape, Some(&steps)), (!is_readonly, Some(&owner)), dtype.size()) }?;
+        let layout =
+            Layout { dtype, shape: shape.to_vec(), strides: strides.to_vec(), first, is_writable: !is_readonly };
+        Ok(Self::new(array.cast::<PyUntypedArray>()?, &layout))
+    }
+
     /// Returns a home that is not a NumPy array.
     pub(crate) fn elsewhere(descr: Bound<'_, PyAny>) -> Self {
         Self { array: None, descr: descr.unbind(), first: 0, bytes: 0 }
@@ -163,6 +187,26 @@ impl Home {
         // SAFETY: the array was just made.
         let first = unsafe { (*made.as_ptr().cast::<numpy::npyffi::PyArrayObject>()).fields.data };
         Ok((made, first.cast()))
+    }
+
+    /// Returns an array that shows an exported region in place; `None` if the region is not in the NumPy array.
+    #[allow(unsafe_code)]
+    pub(crate) fn show_tensor<'py>(
+        &self,
+        py: Python<'py>,
+        tensor: &Tensor,
+        dropped: u8,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (first, is_written) = (tensor.address(), !tensor.is_read_only());
+        if first.addr().wrapping_sub(self.first) >= self.bytes {
+            return Ok(None);
+        }
+        let kept: Vec<usize> = (0..tensor.shape().len()).filter(|d| dropped & (1 << d) == 0).collect();
+        let list = |list: &[i64]| kept.iter().map(|d| list[*d] as usize).collect::<Vec<_>>();
+        let (shape, strides) = (list(tensor.shape()), list(tensor.strides().unwrap_or_default()));
+        let size = usize::from(tensor.data_type().bits) / 8;
+        // SAFETY: the region's elements are in the home, which the array keeps alive as its base.
+        unsafe { self.make(py, first, (&shape, Some(&strides)), (is_written, self.array.as_ref()), size) }.map(Some)
     }
 
     /// Returns an array that shows a view, without the dimensions whose bits are in `dropped`; and whether it is a copy.

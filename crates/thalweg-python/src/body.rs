@@ -4,7 +4,6 @@ use crate::array::bytes_of;
 use crate::data::Owner;
 use crate::error::{Raised, TaskError};
 use crate::gil;
-use crate::place::Place;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
@@ -71,9 +70,9 @@ pub(crate) type Arguments = SmallVec<[Argument; 4]>;
 pub(crate) struct PythonBody {
     pub(crate) callable: Py<PyAny>,
     pub(crate) arguments: Arguments,
-    pub(crate) slot: Arc<Slot>,
+    /// `None` if the task has no handle.
+    pub(crate) slot: Option<Arc<Slot>>,
     pub(crate) is_cancelled: Arc<AtomicBool>,
-    pub(crate) place: Place,
 }
 
 impl PythonBody {
@@ -83,18 +82,21 @@ impl PythonBody {
             gil::with(|py| {
                 // Everything that refers to Python objects is dropped in here, with the GIL.
                 let this = self;
-                if !this.slot.begin() || this.is_cancelled.load(Ordering::Relaxed) {
+                let begins = this.slot.as_ref().is_none_or(|slot| slot.begin());
+                if !begins || this.is_cancelled.load(Ordering::Relaxed) {
                     let error = TaskError::new_err("cancelled before its body began");
-                    return Err(Raised::new(py, error, this.place.text(py)).into());
+                    return Err(Raised::new(py, error).into());
                 }
                 match this.call(py, views) {
                     Ok(value) => {
-                        this.slot.returned((!value.is_none()).then(|| value.unbind()));
+                        if let Some(slot) = &this.slot {
+                            slot.returned((!value.is_none()).then(|| value.unbind()));
+                        }
                         Ok(())
                     }
                     Err(error) => {
-                        this.slot.returned(None);
-                        Err(Raised::new(py, error, this.place.text(py)).into())
+                        this.slot.iter().for_each(|slot| slot.returned(None));
+                        Err(Raised::new(py, error).into())
                     }
                 }
             })

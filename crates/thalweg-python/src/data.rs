@@ -3,6 +3,7 @@
 use crate::array::{Home, Layout, MAX_DIMS};
 use crate::error::{Refused, run_error, submit_error};
 use crate::gil;
+use crate::place;
 use crate::runtime::Shell;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -28,13 +29,20 @@ pub(crate) struct Owner {
 
 /// Whether the runtime has given adopted memory back.
 #[derive(Default)]
-struct Returned(Mutex<bool>, Condvar);
+pub(crate) struct Returned(Mutex<bool>, Condvar);
 
 /// What a tensor of an adopted array owns. The array is dropped on any thread; without the GIL, the reference is left
 /// to the next thread that has it.
-struct Lent {
+pub(crate) struct Lent {
     _array: Py<PyAny>,
     returned: Arc<Returned>,
+}
+
+impl Lent {
+    pub(crate) fn new(array: Bound<'_, PyAny>) -> (Self, Arc<Returned>) {
+        let returned = Arc::<Returned>::default();
+        (Self { _array: array.unbind(), returned: returned.clone() }, returned)
+    }
 }
 
 impl Drop for Lent {
@@ -73,12 +81,7 @@ pub(crate) struct Data {
 
 /// Registers a NumPy array in place.
 #[allow(unsafe_code)]
-pub(crate) fn adopt(
-    py: Python<'_>,
-    shell: &Arc<Shell>,
-    array: &Bound<'_, PyAny>,
-    name: Option<String>,
-) -> PyResult<Data> {
+pub(crate) fn adopt(shell: &Arc<Shell>, array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Data> {
     let Ok(array) = array.cast::<PyUntypedArray>() else {
         return Err(PyTypeError::new_err(format!(
             "cannot register {} as data: it is no NumPy array; try `numpy.asarray(x)`, or `from_dlpack` for an array of \
@@ -88,8 +91,7 @@ pub(crate) fn adopt(
     };
     let layout =
         Layout::of(array).map_err(|problem| Refused::new_err(format!("cannot register an array: {problem}")))?;
-    let returned = Arc::new(Returned::default());
-    let lent = Lent { _array: array.clone().into_any().unbind(), returned: returned.clone() };
+    let (lent, returned) = Lent::new(array.clone().into_any());
     let data_type = layout.dtype.data_type().expect("numbers have a type of DLPack");
     // SAFETY: `Lent` keeps the array and thereby its elements alive. That only tasks touch them is the caller's promise,
     // as for all NumPy arrays that several threads share.
@@ -97,12 +99,11 @@ pub(crate) fn adopt(
         unsafe { Tensor::from_parts(lent, layout.first, DlDevice::HOST, data_type, &layout.shape, &layout.strides) };
     let data = AnyData::from_dlpack(&shell.rt, tensor).map_err(|error| Refused::new_err(error.to_string()))?;
     let home = Home::new(array, &layout);
-    _ = py;
     Ok(Data::new(shell, data, home, name, !layout.is_writable, returned))
 }
 
 impl Data {
-    fn new(
+    pub(crate) fn new(
         shell: &Arc<Shell>,
         data: AnyData,
         home: Home,
@@ -139,7 +140,8 @@ impl Data {
                 self.owner.text
             )));
         }
-        Ok(Access { owner: self.owner.clone(), ranges: self.ranges.clone(), dropped: self.dropped, mode })
+        let (owner, ranges) = (self.owner.clone(), self.ranges.clone());
+        Ok(Access { owner, ranges, dropped: self.dropped, mode, held: Mutex::default() })
     }
 
     fn wait_for(
@@ -333,13 +335,15 @@ impl Data {
         let (array, copy) = self.owner.home.fresh(py, &self.extents().collect::<Vec<_>>())?;
         let (region, kept, copy) = (self.region()?, array.clone().unbind(), copy.expose_provenance());
         let bytes = region.bytes();
-        let task = self.owner.shell.rt.task("read", vec![region.input()]).host(move |_, views| {
-            let kept = kept; // so that the array outlives an interrupted wait
-            let first = std::ptr::with_exposed_provenance_mut(copy);
-            // SAFETY: the array is new, has this number of bytes, and is returned only after this task.
-            views[0].copy_to(unsafe { std::slice::from_raw_parts_mut(first, bytes) });
-            drop(kept);
-        });
+        let task = self.owner.shell.rt.task("read", vec![region.input()]).submitted_at(place::here(py)).host(
+            move |_, views| {
+                let kept = kept; // so that the array outlives an interrupted wait
+                let first = std::ptr::with_exposed_provenance_mut(copy);
+                // SAFETY: the array is new, has this number of bytes, and is returned only after this task.
+                views[0].copy_to(unsafe { std::slice::from_raw_parts_mut(first, bytes) });
+                drop(kept);
+            },
+        );
         let task = task.submit_handle().map_err(|error| submit_error(&error))?;
         self.wait_for(py, "read", timeout, &task)?;
         Ok(array)
@@ -392,7 +396,8 @@ impl Data {
         let data = owner.data()?;
         if !owner.shell.has_ended() {
             let access = if owner.is_readonly { data.all().input() } else { data.all().inout() };
-            let last = owner.shell.rt.task("take", vec![access]).host(|_, _| ()).submit_handle();
+            let last = owner.shell.rt.task("take", vec![access]).submitted_at(place::here(py)).host(|_, _| ());
+            let last = last.submit_handle();
             self.wait_for(py, "take", timeout, &last.map_err(|error| submit_error(&error))?)?;
         }
         drop(data);
@@ -423,6 +428,8 @@ pub(crate) struct Access {
     ranges: Ranges,
     pub(crate) dropped: u8,
     mode: Mode,
+    /// The tensors of the `with` blocks that hold the region.
+    pub(crate) held: Mutex<Vec<Tensor>>,
 }
 
 impl Access {
@@ -436,6 +443,11 @@ impl Access {
             Mode::After => region.after(),
             Mode::Reduction(op) => region.reduction(op),
         })
+    }
+
+    /// Returns whether the task may write the region.
+    pub(crate) fn is_written(&self) -> bool {
+        !matches!(self.mode, Mode::Input | Mode::After)
     }
 
     /// Returns whether a body gets an array for the access.

@@ -21,19 +21,18 @@ create_exception!(
 #[derive(Debug)]
 pub(crate) struct Raised {
     text: String,
-    place: String,
     error: PyErr,
 }
 
 impl Raised {
-    pub(crate) fn new(py: Python<'_>, error: PyErr, place: String) -> Self {
+    pub(crate) fn new(py: Python<'_>, error: PyErr) -> Self {
         let value = error.value(py);
         let name = value.get_type().qualname().map_or_else(|_| "Exception".to_owned(), |name| name.to_string());
         let text = match value.str().map(|text| text.to_string_lossy().into_owned()) {
             Ok(text) if !text.is_empty() => format!("{name}: {text}"),
             _ => name,
         };
-        Self { text, place, error }
+        Self { text, error }
     }
 
     pub(crate) fn error(&self, py: Python<'_>) -> PyErr {
@@ -57,42 +56,30 @@ pub(crate) fn raised(failure: &TaskFailure) -> Option<&Raised> {
     }
 }
 
-fn described(failure: &TaskFailure) -> String {
-    let place = raised(failure).map_or_else(String::new, |raised| format!(", submitted at {},", raised.place));
-    let skipped = match failure.skipped() {
-        0 => String::new(),
-        1 => " (1 task that uses its output was skipped)".to_owned(),
-        n => format!(" ({n} tasks that use its output were skipped)"),
-    };
-    format!("task `{}`{place} {}{skipped}", failure.name(), failure.reason())
-}
-
-/// Returns the exception for failed tasks.
-fn failed<'f>(py: Python<'_>, before: &str, failures: impl Iterator<Item = &'f TaskFailure> + Clone) -> PyErr {
-    let texts: Vec<String> = failures.clone().map(described).collect();
-    let error = TaskError::new_err(format!("{before}{}", texts.join("; ")));
+/// Returns the exception for failed tasks, with this text.
+fn failed<'f>(py: Python<'_>, text: String, failures: impl Iterator<Item = &'f TaskFailure> + Clone) -> PyErr {
+    let error = TaskError::new_err(text);
     let list: Vec<_> = failures.clone().map(|failure| entry(py, failure)).collect();
     let listed = error.value(py).setattr("failures", list);
     error.set_cause(py, failures.into_iter().find_map(raised).map(|raised| raised.error(py)));
     listed.map_or_else(|problem| problem, |()| error)
 }
 
-/// An entry of `TaskError.failures`: the task's name, the place of its submission, its exception, and the number of
-/// tasks that were skipped because of it.
-fn entry(py: Python<'_>, failure: &TaskFailure) -> (String, Option<String>, Option<Py<PyAny>>, u64) {
-    let raised = raised(failure);
-    let exception = raised.map(|raised| raised.error.value(py).clone().into_any().unbind());
-    (failure.name().to_owned(), raised.map(|raised| raised.place.clone()), exception, failure.skipped())
+/// Returns an entry of `TaskError.failures`: the task's name, the place of its submission, its exception, and the number
+/// of tasks that were skipped because of it.
+fn entry(py: Python<'_>, failure: &TaskFailure) -> (String, String, Option<Py<PyAny>>, u64) {
+    let exception = raised(failure).map(|raised| raised.error.value(py).clone().into_any().unbind());
+    let at = failure.submitted_at();
+    (failure.name().to_owned(), format!("{}:{}", at.file(), at.line()), exception, failure.skipped())
 }
 
 pub(crate) fn run_error(py: Python<'_>, error: RunError) -> PyErr {
+    let text = error.to_string();
     match &error {
-        RunError::Failed(failures) => failed(py, "", failures.iter().map(|failure| &**failure)),
-        RunError::Poisoned(failure) => {
-            failed(py, "cannot return the region's value, which was lost: ", std::iter::once(&**failure))
-        }
-        RunError::Refused(refusal) => Refused::new_err(refusal.to_string()),
-        other => Error::new_err(other.to_string()),
+        RunError::Failed(failures) => failed(py, text, failures.iter().map(|failure| &**failure)),
+        RunError::Poisoned(failure) => failed(py, text, std::iter::once(&**failure)),
+        RunError::Refused(_) => Refused::new_err(text),
+        _ => Error::new_err(text),
     }
 }
 

@@ -25,6 +25,7 @@ mod array;
 mod body;
 mod compiled;
 mod data;
+mod dlpack;
 mod error;
 mod gil;
 mod group;
@@ -53,5 +54,5 @@ mod _thalweg {
     #[pymodule_export]
     use statistics::Statistics;
     #[pymodule_export]
-    use task::{Task, TaskBuilder};
+    use task::{LoopBuilder, Task, TaskBuilder};
 }

@@ -1,41 +1,34 @@
-//! Places in Python files: where a task was submitted.
+//! Places in Python files: where a task is submitted.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use thalweg::CallSite;
 
-/// A line of a Python file.
-pub(crate) struct Place {
-    /// The code object that contains the line; `None` outside of Python code.
-    code: Option<Py<PyAny>>,
-    line: i32,
-}
+/// The places by the address of their file's name and the line. Each entry keeps the name, so that no other object gets
+/// its address.
+static PLACES: LazyLock<Mutex<HashMap<(usize, i32), (CallSite, Py<PyAny>)>>> = LazyLock::new(Mutex::default);
 
-impl Place {
-    /// Returns the line that the calling thread runs.
-    #[allow(unsafe_code)]
-    pub(crate) fn here(py: Python<'_>) -> Self {
-        // SAFETY: the thread is attached. The frame is borrowed from the thread while it runs this call; its code is a
-        // new reference.
-        unsafe {
-            let frame = ffi::PyEval_GetFrame();
-            if frame.is_null() {
-                return Self { code: None, line: 0 };
-            }
-            let code = Bound::from_owned_ptr_or_opt(py, ffi::PyFrame_GetCode(frame).cast());
-            Self { code: code.map(Bound::unbind), line: ffi::PyFrame_GetLineNumber(frame) }
+/// Returns the line of Python code that the calling thread runs.
+#[allow(unsafe_code)]
+pub(crate) fn here(py: Python<'_>) -> CallSite {
+    // SAFETY: the thread is attached. The frame is borrowed from the thread while it runs this call; its code is a new
+    // reference.
+    let (code, line) = unsafe {
+        let frame = ffi::PyEval_GetFrame();
+        if frame.is_null() {
+            return CallSite::named("an unknown file", 1, 1);
         }
-    }
-
-    /// Returns the place as tracebacks write it.
-    pub(crate) fn text(&self, py: Python<'_>) -> String {
-        let file = self.code.as_ref().and_then(|code| code.bind(py).getattr("co_filename").ok());
-        match file.and_then(|file| file.extract::<String>().ok()) {
-            Some(file) => format!("{file}:{}", self.line),
-            None => "an unknown place".to_owned(),
-        }
-    }
-
-    pub(crate) fn clone_ref(&self, py: Python<'_>) -> Self {
-        Self { code: self.code.as_ref().map(|code| code.clone_ref(py)), line: self.line }
-    }
+        let code = Bound::from_owned_ptr_or_opt(py, ffi::PyFrame_GetCode(frame).cast());
+        (code, ffi::PyFrame_GetLineNumber(frame))
+    };
+    let file = code.and_then(|code| code.getattr(pyo3::intern!(py, "co_filename")).ok());
+    let Some(file) = file else { return CallSite::named("an unknown file", 1, 1) };
+    let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let (place, _) = places.entry((file.as_ptr().addr(), line)).or_insert_with(|| {
+        let name = file.extract::<String>().unwrap_or_default();
+        (CallSite::named(&name, line.max(1) as u32, 1), file.unbind())
+    });
+    *place
 }

@@ -1,12 +1,13 @@
 //! Runtimes.
 
 use crate::data::{Data, Owner, adopt};
-use crate::error::{build_error, run_error};
+use crate::dlpack::import;
+use crate::error::{Error, build_error, run_error};
 use crate::gil;
 use crate::group::{Group, Space};
 use crate::notify::Notifier;
 use crate::statistics::Statistics;
-use crate::task::{Options, TaskBuilder};
+use crate::task::{LoopBuilder, Options, TaskBuilder};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::mem::ManuallyDrop;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+use thalweg_trace_tools::{Trace, html};
 
 /// The number of submissions between two checks whether too many tasks are pending.
 const LOOK_EVERY: u32 = 32;
@@ -30,6 +32,8 @@ pub(crate) struct Shell {
     until_look: AtomicU32,
     data: Mutex<Vec<Weak<Owner>>>,
     pub(crate) notifier: Notifier,
+    /// The page to write at the end, and the trace that it shows.
+    page: Option<(PathBuf, PathBuf)>,
 }
 
 impl Drop for Shell {
@@ -66,7 +70,9 @@ impl Shell {
     /// Waits if too many tasks are pending. A submission itself never waits, because it has the GIL.
     #[inline]
     pub(crate) fn throttle(&self, py: Python<'_>) -> PyResult<()> {
-        if self.until_look.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY != 0 || self.rt.wait_for_room(Duration::ZERO) {
+        if !self.until_look.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY)
+            || self.rt.wait_for_room(Duration::ZERO)
+        {
             return Ok(());
         }
         gil::wait(py, "submit", None, |slice| self.rt.wait_for_room(slice).then_some(()))
@@ -87,7 +93,17 @@ impl Shell {
         }
         let ended = py.detach(|| self.rt.shutdown());
         self.has_ended.store(true, Ordering::Release);
-        waited.and(ended.map_err(|error| run_error(py, error)))
+        let written = py.detach(|| self.write_page());
+        waited.and(ended.map_err(|error| run_error(py, error))).and(written.map_err(Error::new_err))
+    }
+
+    /// Writes the page that shows the trace, and removes the trace.
+    fn write_page(&self) -> Result<(), String> {
+        let Some((page, trace)) = &self.page else { return Ok(()) };
+        let read = Trace::read(trace).map_err(|problem| problem.to_string())?;
+        html::write(&read, page).map_err(|problem| problem.to_string())?;
+        _ = std::fs::remove_file(trace); // the page contains all of it
+        Ok(())
     }
 
     fn wait(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<()> {
@@ -118,6 +134,9 @@ pub(crate) fn end_all(py: Python<'_>) {
 /// `units` describes them: `"4:CPU:1"` is four units of one core each. By default there is one per core. Leaving the
 /// `with` block waits for all tasks.
 ///
+/// `trace` is a file: a page that shows the run if its name ends with `.html`, and otherwise a trace for the program
+/// `thalweg`. It is complete once the runtime has ended.
+///
 /// >>> import numpy as np, thalweg as tw
 /// >>> with tw.Runtime("2:CPU:1") as rt:
 /// ...     x = rt.data(np.ones(1_000_000))
@@ -128,7 +147,6 @@ pub(crate) fn end_all(py: Python<'_>) {
 #[pyclass(module = "thalweg", frozen, weakref)]
 pub(crate) struct Runtime {
     pub(crate) shell: Arc<Shell>,
-    trace: Option<PathBuf>,
 }
 
 #[pymethods]
@@ -167,7 +185,9 @@ impl Runtime {
         if let Some(bytes) = stack_bytes {
             builder = builder.stack_bytes(bytes);
         }
-        if let Some(path) = &trace {
+        let is_page = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "html");
+        let page = trace.clone().filter(is_page).map(|page| (page.clone(), page.with_extension("thw")));
+        if let Some(path) = page.as_ref().map(|(_, trace)| trace).or(trace.as_ref()) {
             builder = builder.trace(path);
         }
         let rt = builder.build().map_err(|error| build_error(&error))?; // runs no body
@@ -178,12 +198,13 @@ impl Runtime {
             until_look: AtomicU32::new(0),
             data: Mutex::default(),
             notifier: Notifier::default(),
+            page,
         });
         let mut runtimes = RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner);
         runtimes.retain(|runtime| runtime.strong_count() > 0);
         runtimes.push(Arc::downgrade(&shell));
         drop(runtimes);
-        Ok(Self { shell, trace })
+        Ok(Self { shell })
     }
 
     /// Registers a NumPy array in place: until the data object is gone, only tasks may touch its elements.
@@ -194,8 +215,22 @@ impl Runtime {
     /// ...     (x.shape, x.dtype)
     /// ((2, 3), dtype('float64'))
     #[pyo3(signature = (array, *, name = None))]
-    fn data(&self, py: Python<'_>, array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Data> {
-        adopt(py, &self.shell, array, name)
+    fn data(&self, array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Data> {
+        adopt(&self.shell, array, name)
+    }
+
+    /// Registers an array of another library in place, by DLPack: an array of host memory, or of the memory of a CUDA or
+    /// ROCm device that is one of the runtime's.
+    ///
+    /// >>> import numpy as np, thalweg as tw
+    /// >>> with tw.Runtime("1:CPU:1") as rt:
+    /// ...     x = rt.from_dlpack(np.ones(3))  # or an array of PyTorch or CuPy
+    /// ...     x.read().tolist()
+    /// [1.0, 1.0, 1.0]
+    #[pyo3(signature = (array, *, name = None))]
+    #[allow(clippy::wrong_self_convention)] // the name that other libraries use
+    fn from_dlpack(&self, py: Python<'_>, array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Data> {
+        import(py, &self.shell, array, name)
     }
 
     /// Registers a new array of zeros.
@@ -209,7 +244,7 @@ impl Runtime {
     ) -> PyResult<Data> {
         let zeros = py.import("numpy")?.getattr("zeros")?;
         let array = if let Some(dtype) = dtype { zeros.call1((shape, dtype))? } else { zeros.call1((shape,))? };
-        adopt(py, &self.shell, &array, name)
+        adopt(&self.shell, &array, name)
     }
 
     /// Begins a task with these accesses. Calling the result with a body submits the task and returns its handle, so it
@@ -238,6 +273,27 @@ impl Runtime {
         at: Option<(Py<Space>, usize)>,
     ) -> PyResult<TaskBuilder> {
         TaskBuilder::new(&self.shell, accesses, Options { name, priority, cost, group, at })
+    }
+
+    /// Begins a task for each entry of these lists of accesses, which have the same length. Calling the result with a
+    /// body submits the tasks, which have no handles; one call for all costs less than a call for each.
+    ///
+    /// >>> import numpy as np, thalweg as tw
+    /// >>> with tw.Runtime("2:CPU:1") as rt:
+    /// ...     x = rt.data(np.ones(1000))
+    /// ...     rt.for_each(part.inout() for part in x.blocks(100))(lambda x: np.multiply(x, 2, out=x))
+    /// ...     print(x.read().sum())
+    /// 2000.0
+    #[pyo3(signature = (*lists, name = None, priority = 0, cost = None, group = None))]
+    fn for_each(
+        &self,
+        lists: &Bound<'_, PyTuple>,
+        name: Option<String>,
+        priority: i32,
+        cost: Option<f64>,
+        group: Option<Py<Group>>,
+    ) -> PyResult<LoopBuilder> {
+        LoopBuilder::new(&self.shell, lists, Options { name, priority, cost, group, at: None })
     }
 
     /// Waits for all tasks, for at most `timeout` seconds.

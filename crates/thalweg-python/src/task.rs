@@ -7,15 +7,15 @@ use crate::error::{raised, run_error, submit_error};
 use crate::gil;
 use crate::group::{Group, Space};
 use crate::notify::Job;
-use crate::place::Place;
+use crate::place;
 use crate::runtime::Shell;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
 use thalweg::dynamic::{AnyAccess, AnyView};
 use thalweg::error::BoxError;
-use thalweg::{TaskBuilder as Builder, TaskHandle};
+use thalweg::{CallSite, TaskHandle};
 
 /// What a task is besides its accesses and its body.
 pub(crate) struct Options {
@@ -44,32 +44,75 @@ impl TaskBuilder {
         }
         Ok(Self { shell: shell.clone(), accesses: accesses.clone().unbind(), options })
     }
+}
 
-    fn name(&self, py: Python<'_>, body: &Bound<'_, PyAny>) -> String {
-        if let Some(name) = &self.options.name {
-            return name.clone();
+/// Makes the body of a task with these accesses, and the accesses themselves.
+fn body(
+    py: Python<'_>,
+    shell: &Arc<Shell>,
+    body: &Bound<'_, PyAny>,
+    given: &mut dyn Iterator<Item = &Access>,
+    has_slot: bool,
+) -> PyResult<(Body, Vec<AnyAccess>, Option<Arc<Slot>>)> {
+    let (mut accesses, mut arguments) = (Vec::with_capacity(given.size_hint().0), Arguments::new());
+    if let Ok(compiled) = body.cast::<Compiled>() {
+        for access in given {
+            accesses.push(access.any()?);
         }
-        let name = body.getattr(pyo3::intern!(py, "__name__")).and_then(|name| name.extract());
-        name.unwrap_or_else(|_| "task".to_owned())
+        return Ok((Body::Compiled(compiled.get().body(py)), accesses, None));
+    }
+    for access in given {
+        accesses.push(access.any()?);
+        let (owner, dropped, is_shown) = (access.owner.clone(), access.dropped, access.is_shown());
+        arguments.push(Argument { owner, dropped, is_shown });
+    }
+    let slot = has_slot.then(Arc::<Slot>::default);
+    let (callable, is_cancelled) = (body.clone().unbind(), shell.is_cancelled.clone());
+    let python = PythonBody { callable, arguments, slot: slot.clone(), is_cancelled };
+    Ok((Body::Python(python), accesses, slot))
+}
+
+impl Options {
+    fn name(&self, py: Python<'_>, body: &Bound<'_, PyAny>) -> PyResult<String> {
+        let compiled = body.cast::<Compiled>();
+        if compiled.is_err() && !body.is_callable() {
+            return Err(PyTypeError::new_err(format!(
+                "cannot use {} as a body: it is not callable; try a function of as many arrays as the task has \
+                 accesses, or `thalweg.Compiled`",
+                body.repr()?
+            )));
+        }
+        Ok(match (&self.name, compiled) {
+            (Some(name), _) => name.clone(),
+            (None, Ok(compiled)) => compiled.get().name.clone(),
+            (None, Err(_)) => {
+                let name = body.getattr(pyo3::intern!(py, "__name__")).and_then(|name| name.extract());
+                name.unwrap_or_else(|_| "task".to_owned())
+            }
+        })
     }
 
-    /// Submits the task with this body.
-    fn submit(&self, py: Python<'_>, name: String, accesses: Vec<AnyAccess>, body: Body) -> PyResult<TaskHandle> {
-        let Options { priority, cost, group, at, .. } = &self.options;
-        let mut builder: Builder<'_, _, _> =
-            self.shell.rt.task(name, accesses).cpu(move |_, mut views| body.run(&mut views)).priority(*priority);
-        if let Some(cost) = cost {
-            builder = builder.cost(*cost);
+    /// Submits a task, and returns its handle if one is wanted.
+    fn submit(
+        &self,
+        shell: &Shell,
+        (name, place): (String, CallSite),
+        (body, accesses): (Body, Vec<AnyAccess>),
+        wants_handle: bool,
+    ) -> PyResult<Option<TaskHandle>> {
+        let builder = shell.rt.task(name, accesses).submitted_at(place);
+        let mut builder = builder.cpu(move |_, mut views| body.run(&mut views)).priority(self.priority);
+        if let Some(cost) = self.cost {
+            builder = builder.cost(cost);
         }
-        if let Some(group) = group {
+        if let Some(group) = &self.group {
             builder = builder.group(&group.get().group);
         }
-        if let Some((space, index)) = at {
+        if let Some((space, index)) = &self.at {
             builder = builder.at(&space.get().space, *index);
         }
-        let task = builder.submit_handle().map_err(|error| submit_error(&error))?;
-        self.shell.throttle(py)?;
-        Ok(task)
+        let submitted = if wants_handle { builder.submit_handle().map(Some) } else { builder.submit().map(|_| None) };
+        submitted.map_err(|error| submit_error(&error))
     }
 }
 
@@ -91,42 +134,56 @@ impl Body {
 #[pymethods]
 impl TaskBuilder {
     /// Submits the task with this body: a callable, or a `Compiled` function.
-    fn __call__(&self, py: Python<'_>, body: &Bound<'_, PyAny>) -> PyResult<Task> {
+    fn __call__(&self, py: Python<'_>, callable: &Bound<'_, PyAny>) -> PyResult<Task> {
+        let (name, place) = (self.options.name(py, callable)?, place::here(py));
         let given = self.accesses.bind(py);
-        let mut accesses = Vec::with_capacity(given.len());
-        if let Ok(compiled) = body.cast::<Compiled>() {
-            for access in given.iter_borrowed() {
-                accesses.push(access.cast::<Access>()?.get().any()?);
-            }
-            let compiled = compiled.get();
-            let name = self.options.name.clone().unwrap_or_else(|| compiled.name.clone());
-            let handle = self.submit(py, name, accesses, Body::Compiled(compiled.body(py)))?;
-            return Ok(Task { handle, slot: None, shell: self.shell.clone(), place: Place::here(py) });
+        let mut given = given.iter_borrowed().map(|access| access.cast::<Access>().expect("as checked").get());
+        let (body, accesses, slot) = body(py, &self.shell, callable, &mut given, true)?;
+        let handle = self.options.submit(&self.shell, (name, place), (body, accesses), true)?;
+        let handle = handle.expect("a handle is wanted");
+        self.shell.throttle(py)?;
+        Ok(Task { handle, slot, shell: self.shell.clone(), place })
+    }
+}
+
+/// The accesses of several tasks. Calling it with a body submits them.
+#[pyclass(module = "thalweg", frozen)]
+pub(crate) struct LoopBuilder {
+    shell: Arc<Shell>,
+    lists: Vec<Vec<Py<Access>>>,
+    options: Options,
+}
+
+impl LoopBuilder {
+    pub(crate) fn new(shell: &Arc<Shell>, given: &Bound<'_, PyTuple>, options: Options) -> PyResult<Self> {
+        let mut lists = Vec::new();
+        for list in given.iter_borrowed() {
+            let list = list.try_iter()?.map(|access| Ok(access?.cast_into::<Access>()?.unbind()));
+            lists.push(list.collect::<PyResult<Vec<_>>>()?);
         }
-        if !body.is_callable() {
-            return Err(PyTypeError::new_err(format!(
-                "cannot use {} as a body: it is not callable; try a function of as many arrays as the task has \
-                 accesses, or `thalweg.Compiled`",
-                body.repr()?
+        let lengths: Vec<usize> = lists.iter().map(Vec::len).collect();
+        if lengths.is_empty() || lengths.iter().any(|length| *length != lengths[0]) {
+            return Err(PyValueError::new_err(format!(
+                "cannot make tasks of lists of {lengths:?} accesses; try one or more lists of the same length"
             )));
         }
-        let mut arguments = Arguments::new();
-        for access in given.iter_borrowed() {
-            let access = access.cast::<Access>()?.get();
-            accesses.push(access.any()?);
-            let (owner, dropped, is_shown) = (access.owner.clone(), access.dropped, access.is_shown());
-            arguments.push(Argument { owner, dropped, is_shown });
+        Ok(Self { shell: shell.clone(), lists, options })
+    }
+}
+
+#[pymethods]
+impl LoopBuilder {
+    /// Submits the tasks with this body: a callable, or a `Compiled` function.
+    fn __call__(&self, py: Python<'_>, callable: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (name, place) = (self.options.name(py, callable)?, place::here(py));
+        for index in 0..self.lists[0].len() {
+            let mut given = self.lists.iter().map(|list| list[index].get());
+            let (body, accesses, _) = body(py, &self.shell, callable, &mut given, false)?;
+            let named = (name.clone(), place);
+            self.options.submit(&self.shell, named, (body, accesses), false)?;
+            self.shell.throttle(py)?;
         }
-        let (slot, place) = (Arc::<Slot>::default(), Place::here(py));
-        let python = PythonBody {
-            callable: body.clone().unbind(),
-            arguments,
-            slot: slot.clone(),
-            is_cancelled: self.shell.is_cancelled.clone(),
-            place: place.clone_ref(py),
-        };
-        let handle = self.submit(py, self.name(py, body), accesses, Body::Python(python))?;
-        Ok(Task { handle, slot: Some(slot), shell: self.shell.clone(), place })
+        Ok(())
     }
 }
 
@@ -142,7 +199,7 @@ pub(crate) struct Task {
     /// `None` if the body is compiled.
     slot: Option<Arc<Slot>>,
     shell: Arc<Shell>,
-    place: Place,
+    place: CallSite,
 }
 
 impl Task {
@@ -177,8 +234,8 @@ impl Task {
 
     /// The file and the line that submitted the task.
     #[getter]
-    fn place(&self, py: Python<'_>) -> String {
-        self.place.text(py)
+    fn place(&self) -> String {
+        format!("{}:{}", self.place.file(), self.place.line())
     }
 
     fn __repr__(&self) -> String {

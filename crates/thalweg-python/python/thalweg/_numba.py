@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, sigutils
 from numba.extending import intrinsic
 from numba.np import numpy_support
 
@@ -11,6 +11,10 @@ from ._compiled import VIEW
 from ._thalweg import Compiled
 
 SIGNATURE = types.int32(types.voidptr, types.voidptr, types.uintp, types.voidptr)
+
+WORD = np.dtype(np.intp).itemsize
+WORDS = VIEW.itemsize // WORD
+"""A view is read as an array of words."""
 
 
 @intrinsic
@@ -23,28 +27,42 @@ def _pointer(typing, address):
     return types.voidptr(address), generate
 
 
-def _array(kind):
+def _array(kind, index):
     """Returns the code of a view as an array of this type."""
-    shape = ", ".join(f"np.intp(v['shape'][{d}])" for d in range(kind.ndim))
-    strides = ", ".join(f"np.intp(v['strides'][{d}] * v['element_bytes'])" for d in range(kind.ndim))
-    first = "pointer(v['data'])"
+
+    def word(field, d=0):
+        return f"words[{WORDS * index + VIEW.fields[field][1] // WORD + d}]"
+
+    shape = ", ".join(word("shape", d) for d in range(kind.ndim))
+    strides = ", ".join(f"{word('strides', d)} * {kind.dtype.bitwidth // 8}" for d in range(kind.ndim))
+    first = f"pointer({word('data')})"
     if kind.layout == "C":
-        return f"carray({first}, ({shape},), dtype)"
-    return f"as_strided(carray({first}, (np.intp(1),), dtype), ({shape},), ({strides},))"
+        return f"carray({first}, ({shape},), dtype{index})"
+    return f"as_strided(carray({first}, (1,), dtype{index}), ({shape},), ({strides},))"
 
 
 def compile_body(function, kinds, name):
     """Compiles a function of arrays as a body."""
-    kinds = [numba.typeof(kind) if isinstance(kind, np.ndarray) else numba.core.sigutils._parse_signature_string(kind)
-             if isinstance(kind, str) else kind for kind in kinds]
-    compiled = numba.njit(types.void(*kinds))(function)
-    scope = {"carray": numba.carray, "as_strided": np.lib.stride_tricks.as_strided, "np": np, "pointer": _pointer,
-             "compiled": compiled, "VIEW": numpy_support.from_dtype(VIEW)}
-    lines = ["def body(context, views, count, argument):", f"    if count != {len(kinds)}:", "        return 1",
-             "    found = carray(views, (count,), VIEW)"]
+    kinds, _ = sigutils.normalize_signature(f"void({', '.join(kinds)})" if kinds else "void()")
+    for kind in kinds:
+        if not isinstance(kind, types.Array):
+            raise TypeError(f"cannot compile a body with a parameter of {kind}: it is no array; try `float64[:]`")
+    scope = {
+        "as_strided": np.lib.stride_tricks.as_strided,
+        "carray": numba.carray,
+        "compiled": numba.njit(types.void(*kinds))(function),
+        "intp": np.intp,
+        "pointer": _pointer,
+    }
+    lines = [
+        "def body(context, views, count, argument):",
+        f"    if count != {len(kinds)}:",
+        "        return 1",
+        f"    words = carray(views, ({WORDS * len(kinds)},), intp)",
+    ]
     for index, kind in enumerate(kinds):
-        scope[f"dtype{index}"] = kind.dtype
-        lines += [f"    v = found[{index}]", f"    x{index} = {_array(kind).replace('dtype', f'dtype{index}')}"]
+        scope[f"dtype{index}"] = numpy_support.as_dtype(kind.dtype).type
+        lines.append(f"    x{index} = {_array(kind, index)}")
     lines += [f"    compiled({', '.join(f'x{index}' for index in range(len(kinds)))})", "    return 0"]
-    exec("\n".join(lines), scope)
+    exec("\n".join(lines), scope)  # numba needs a function of as many variables as there are arrays
     return Compiled(numba.cfunc(SIGNATURE)(scope["body"]), name=name or function.__name__)
