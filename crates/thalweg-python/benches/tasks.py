@@ -41,7 +41,7 @@ def compiled(body):
 def each(body):
     def run(rt, parts):
         for n in range(0, TASKS, CHAINS):
-            rt.for_each(body, parts)
+            rt.for_each(parts)(body)
         rt.wait()
 
     return run
