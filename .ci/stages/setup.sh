@@ -20,8 +20,10 @@ if has apt-get && [ "$(id -u)" = 0 ]; then
 fi
 python=target/python
 [ -x "$python/bin/pip" ] || python3 -m venv --clear "$python"
-# NVIDIA's compiler; and NumPy, for the test that passes its arrays to tasks and back.
-"$python/bin/python" -c "import numpy, nvidia" 2>/dev/null || from_network "$python/bin/pip" install --quiet nvidia-cuda-nvrtc==13.0.88 numpy
+# NVIDIA's compiler; NumPy, for the test that passes its arrays to tasks and back; and what the Python package's tests
+# need.
+"$python/bin/python" -c "import numpy, nvidia, numba, scipy, cffi, pytest, maturin" 2>/dev/null ||
+    from_network "$python/bin/pip" install --quiet nvidia-cuda-nvrtc==13.0.88 numpy maturin numba scipy cffi pytest
 # Fetched now, so that the time of the first build step does not include the network.
 from_network cargo fetch --quiet --locked
 export THALWEG_PYTHON="$PWD/$python/bin/python"

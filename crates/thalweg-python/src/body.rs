@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thalweg::dynamic::AnyView;
 use thalweg::error::BoxError;
 
-/// What a body and the handle of its task share.
+/// State that a body shares with the handle of its task.
 #[derive(Default)]
 pub(crate) struct Slot {
     state: AtomicU8,
@@ -66,7 +66,7 @@ pub(crate) struct Argument {
 
 pub(crate) type Arguments = SmallVec<[Argument; 4]>;
 
-/// A Python callable with what it needs to be called.
+/// A Python callable with its arguments.
 pub(crate) struct PythonBody {
     pub(crate) callable: Py<PyAny>,
     pub(crate) arguments: Arguments,

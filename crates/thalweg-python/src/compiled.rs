@@ -120,7 +120,7 @@ fn bytes(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<[u8]>> {
     Ok(bytes.cast::<PyBytes>()?.as_bytes().into())
 }
 
-/// A compiled body with what it needs to be called.
+/// A compiled function with its argument.
 pub(crate) struct CompiledBody {
     function: Function,
     argument: Arc<[u8]>,

@@ -31,7 +31,7 @@ pub(crate) struct Owner {
 #[derive(Default)]
 pub(crate) struct Returned(Mutex<bool>, Condvar);
 
-/// What a tensor of an adopted array owns. The array is dropped on any thread; without the GIL, the reference is left
+/// Owner of a tensor of an adopted array. The array is dropped on any thread; without the GIL, the reference is left
 /// to the next thread that has it.
 pub(crate) struct Lent {
     _array: Py<PyAny>,

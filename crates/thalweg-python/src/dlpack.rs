@@ -42,7 +42,7 @@ unsafe extern "C" fn free(versioned: *mut Versioned) {
     }
 }
 
-/// Frees the tensor of a capsule that nobody has consumed.
+/// Frees the tensor of a capsule without a consumer.
 #[allow(unsafe_code)]
 unsafe extern "C" fn free_capsule(capsule: *mut ffi::PyObject) {
     // SAFETY: the capsule is one of `export`. A consumer changes the name and calls the deleter itself.

@@ -1,8 +1,8 @@
 //! The Python module: runtimes, data objects of NumPy arrays, and tasks whose bodies are Python callables or compiled
 //! functions.
 //!
-//! The module stands on the library's public items for types that are known at run time (`thalweg::dynamic`), and has
-//! the same checks, errors and dependences. It never computes with elements.
+//! The module uses the library's public items for types that are known at run time (`thalweg::dynamic`), and has the
+//! same checks, errors and dependences. It never computes with elements.
 //!
 //! # The interpreter's lock
 //! No thread can wait for a task while it holds the interpreter's lock (GIL) that the task's body needs:

@@ -2,7 +2,7 @@
 //!
 //! Finding a line takes Python thousands of instructions, because it reads the function's table of lines from the
 //! start. So recent places are kept by their instruction. An entry refers to its code object, so that no other object
-//! gets its address; the number of entries bounds what is kept alive.
+//! gets its address; the number of entries bounds the memory.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -17,7 +17,7 @@ use thalweg::dynamic::{AnyAccess, AnyView};
 use thalweg::error::BoxError;
 use thalweg::{CallSite, TaskHandle};
 
-/// What a task is besides its accesses and its body.
+/// Properties of a task besides its accesses and its body.
 pub(crate) struct Options {
     pub(crate) name: Option<String>,
     pub(crate) priority: i32,
