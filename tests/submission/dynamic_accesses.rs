@@ -243,7 +243,7 @@ fn adopted_tensors_of_any_type_are_used_in_place() {
 #[test]
 fn regions_are_exported_in_place_and_held() {
     let rt = runtime("2:CPU:1");
-    let x = AnyData::from_dlpack(&rt, Tensor::of(array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])).unwrap();
+    let x: AnyData = rt.array(array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]).into();
     let right = x.block(&[0..2, 1..3]);
     let lent = rt.to_dlpack(right.clone().inout(), SpaceId::HOST).unwrap();
     assert_eq!((lent.shape(), lent.strides(), lent.is_read_only()), (&[2, 2][..], Some(&[3, 1][..]), false));

@@ -209,7 +209,8 @@ impl Home {
         unsafe { self.make(py, first, (&shape, Some(&strides)), (is_written, self.array.as_ref()), size) }.map(Some)
     }
 
-    /// Returns an array that shows a view, without the dimensions whose bits are in `dropped`; and whether it is a copy.
+    /// Returns an array that shows a view, without the dimensions whose bits are in `dropped`. Of a copy,
+    /// also returns the address.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn show<'py>(

@@ -93,8 +93,8 @@ pub(crate) fn adopt(shell: &Arc<Shell>, array: &Bound<'_, PyAny>, name: Option<S
         Layout::of(array).map_err(|problem| Refused::new_err(format!("cannot register an array: {problem}")))?;
     let (lent, returned) = Lent::new(array.clone().into_any());
     let data_type = layout.dtype.data_type().expect("numbers have a type of DLPack");
-    // SAFETY: `Lent` keeps the array and thereby its elements alive. That only tasks touch them is the caller's promise,
-    // as for all NumPy arrays that several threads share.
+    // SAFETY: `Lent` keeps the array and thereby its elements alive. That only tasks touch them is the caller's
+    // promise, as for all NumPy arrays that several threads share.
     let tensor =
         unsafe { Tensor::from_parts(lent, layout.first, DlDevice::HOST, data_type, &layout.shape, &layout.strides) };
     let data = AnyData::from_dlpack(&shell.rt, tensor).map_err(|error| Refused::new_err(error.to_string()))?;

@@ -65,8 +65,8 @@ fn failed<'f>(py: Python<'_>, text: String, failures: impl Iterator<Item = &'f T
     listed.map_or_else(|problem| problem, |()| error)
 }
 
-/// Returns an entry of `TaskError.failures`: the task's name, the place of its submission, its exception, and the number
-/// of tasks that were skipped because of it.
+/// Returns an entry of `TaskError.failures`: the task's name, the place of its submission, its exception, and the
+/// number of tasks that were skipped because of it.
 fn entry(py: Python<'_>, failure: &TaskFailure) -> (String, String, Option<Py<PyAny>>, u64) {
     let exception = raised(failure).map(|raised| raised.error.value(py).clone().into_any().unbind());
     let at = failure.submitted_at();

@@ -58,8 +58,8 @@ impl Drop for Kept {
         if !self.0.get() || IS_ENDING.load(Ordering::SeqCst) {
             return;
         }
-        // SAFETY: this thread is detached, and its state from `keep` has a count of 1. `Ensure` attaches it and makes the
-        // count 2. The first release leaves it attached, and the second one frees it and detaches the thread. The
+        // SAFETY: this thread is detached, and its state from `keep` has a count of 1. `Ensure` attaches it and makes
+        // the count 2. The first release leaves it attached, and the second one frees it and detaches the thread. The
         // thread that joins this one has released the GIL.
         unsafe {
             if ffi::Py_IsInitialized() != 0 {

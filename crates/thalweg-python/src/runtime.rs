@@ -219,8 +219,8 @@ impl Runtime {
         adopt(&self.shell, array, name)
     }
 
-    /// Registers an array of another library in place, by DLPack: an array of host memory, or of the memory of a CUDA or
-    /// ROCm device that is one of the runtime's.
+    /// Registers an array of another library in place, by DLPack: an array of host memory, or of the memory of a CUDA
+    /// or ROCm device that is one of the runtime's.
     ///
     /// >>> import numpy as np, thalweg as tw
     /// >>> with tw.Runtime("1:CPU:1") as rt:

@@ -51,6 +51,7 @@ def test_program_of_the_guide_runs():
     chapter = pathlib.Path(__file__).parents[3] / "docs" / "guide" / "src" / "python.md"
     if not chapter.exists():
         pytest.skip("the guide is not beside the package")
+    pytest.importorskip("numba")
     programs = re.findall(r"```python\n(.*?)```", chapter.read_text(), re.S)
     assert len(programs) >= 3
     scope = {}
