@@ -19,15 +19,18 @@ pub(crate) struct Slot {
     value: Mutex<Option<Py<PyAny>>>,
 }
 
+/// The error of a body that was cancelled.
+pub(crate) const CANCELLED: &str = "cancelled before its body began";
+
 const WAITING: u8 = 0;
 const RUNNING: u8 = 1;
 const RETURNED: u8 = 2;
-const CANCELLED: u8 = 3;
+const NEVER: u8 = 3;
 
 impl Slot {
     /// Cancels the task unless its body has begun. Returns whether it is cancelled.
     pub(crate) fn cancel(&self) -> bool {
-        let exchanged = self.state.compare_exchange(WAITING, CANCELLED, Ordering::AcqRel, Ordering::Acquire);
+        let exchanged = self.state.compare_exchange(WAITING, NEVER, Ordering::AcqRel, Ordering::Acquire);
         exchanged.is_ok() || self.is_cancelled()
     }
 
@@ -42,7 +45,7 @@ impl Slot {
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.state.load(Ordering::Acquire) == CANCELLED
+        self.state.load(Ordering::Acquire) == NEVER
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -84,7 +87,7 @@ impl PythonBody {
                 let this = self;
                 let begins = this.slot.as_ref().is_none_or(|slot| slot.begin());
                 if !begins || this.is_cancelled.load(Ordering::Relaxed) {
-                    let error = TaskError::new_err("cancelled before its body began");
+                    let error = TaskError::new_err(CANCELLED);
                     return Err(Raised::new(py, error).into());
                 }
                 match this.call(py, views) {

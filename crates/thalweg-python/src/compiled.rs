@@ -4,6 +4,7 @@
 //! both. It gets no context (a null pointer).
 
 use crate::array::MAX_DIMS;
+use crate::body::CANCELLED;
 use crate::gil;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -11,6 +12,7 @@ use pyo3::types::{PyBytes, PyCapsule};
 use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg::dynamic::AnyView;
 use thalweg::error::BoxError;
 
@@ -124,13 +126,15 @@ fn bytes(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<[u8]>> {
 pub(crate) struct CompiledBody {
     function: Function,
     argument: Arc<[u8]>,
+    is_cancelled: Arc<AtomicBool>,
     /// Without the GIL, the reference is left to the next thread that has it.
     _owner: Py<PyAny>,
 }
 
 impl Compiled {
-    pub(crate) fn body(&self, py: Python<'_>) -> CompiledBody {
-        CompiledBody { function: self.function, argument: self.argument.clone(), _owner: self.owner.clone_ref(py) }
+    pub(crate) fn body(&self, py: Python<'_>, is_cancelled: Arc<AtomicBool>) -> CompiledBody {
+        let argument = self.argument.clone();
+        CompiledBody { function: self.function, argument, is_cancelled, _owner: self.owner.clone_ref(py) }
     }
 }
 
@@ -138,6 +142,9 @@ impl CompiledBody {
     /// Calls the function.
     #[allow(unsafe_code)]
     pub(crate) fn run(self, views: &[AnyView<'_>]) -> Result<(), BoxError> {
+        if self.is_cancelled.load(Ordering::Relaxed) {
+            return Err(CANCELLED.into());
+        }
         let views: SmallVec<[View; 4]> = views.iter().map(view).collect();
         // The element type gives the copy an alignment of 16.
         let mut copy: SmallVec<[u128; 4]> = SmallVec::from_elem(0, self.argument.len().div_ceil(size_of::<u128>()));

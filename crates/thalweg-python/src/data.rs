@@ -450,6 +450,11 @@ impl Access {
         !matches!(self.mode, Mode::Input | Mode::After)
     }
 
+    /// Returns whether the region can be given to code outside of tasks.
+    pub(crate) fn can_be_held(&self) -> bool {
+        matches!(self.mode, Mode::Input | Mode::Inout)
+    }
+
     /// Returns whether a body gets an array for the access.
     pub(crate) fn is_shown(&self) -> bool {
         !matches!(self.mode, Mode::After)

@@ -59,6 +59,10 @@ unsafe extern "C" fn free_capsule(capsule: *mut ffi::PyObject) {
 /// Waits for the region's value, and holds the region until the tensor is dropped.
 fn hold(py: Python<'_>, access: &Access, call: &str) -> PyResult<Tensor> {
     gil::may_wait(call)?;
+    if !access.can_be_held() {
+        let problem = "only `input` and `inout` of a region can be exported; try one of them";
+        return Err(Refused::new_err(format!("cannot hold the region: {problem}")));
+    }
     let shell = &access.owner.shell;
     // The export itself cannot be interrupted, so an interruptible wait comes first.
     let before = shell.rt.task(call.to_owned(), vec![access.any()?]).submitted_at(place::here(py)).host(|_, _| ());

@@ -2,7 +2,7 @@
 
 use crate::data::{Data, Owner, adopt};
 use crate::dlpack::import;
-use crate::error::{Error, build_error, run_error};
+use crate::error::{Error, Refused, TaskError, build_error, run_error};
 use crate::gil;
 use crate::group::{Group, Space};
 use crate::notify::Notifier;
@@ -87,7 +87,7 @@ impl Shell {
         data.iter().filter_map(Weak::upgrade).for_each(|owner| owner.settle());
         let waited = self.wait(py, None);
         if let Err(error) = &waited
-            && !error.is_instance_of::<crate::error::TaskError>(py)
+            && !error.is_instance_of::<TaskError>(py)
         {
             return waited; // interrupted, or refused
         }
@@ -121,7 +121,10 @@ impl Shell {
 pub(crate) fn end_all(py: Python<'_>) {
     let runtimes = std::mem::take(&mut *RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner));
     for shell in runtimes.iter().filter_map(Weak::upgrade) {
-        if let Err(error) = shell.end(py) {
+        if let Err(error) = shell.end(py)
+            && !error.is_instance_of::<Refused>(py)
+        // in a child of `fork`, where there is nothing to end
+        {
             error.write_unraisable(py, None);
         }
         shell.notifier.end();
@@ -328,7 +331,7 @@ impl Runtime {
             self.shell.is_cancelled.store(true, Ordering::SeqCst);
         }
         match self.shell.end(py) {
-            Err(error) if is_raised && error.is_instance_of::<crate::error::TaskError>(py) => Ok(false),
+            Err(error) if is_raised && error.is_instance_of::<TaskError>(py) => Ok(false),
             ended => ended.map(|()| false),
         }
     }

@@ -59,7 +59,7 @@ fn body(
         for access in given {
             accesses.push(access.any()?);
         }
-        return Ok((Body::Compiled(compiled.get().body(py)), accesses, None));
+        return Ok((Body::Compiled(compiled.get().body(py, shell.is_cancelled.clone())), accesses, None));
     }
     for access in given {
         accesses.push(access.any()?);

@@ -4,6 +4,7 @@ import ctypes
 import pathlib
 import shutil
 import subprocess
+import threading
 
 import numpy as np
 import pytest
@@ -80,6 +81,19 @@ def test_compiled_bodies_run_without_the_gil(library):
         waiting = rt.task()(tw.Compiled(library.wait_for_flag))
         rt.task()(lambda: library.set_flag()).result(timeout=60)
         waiting.result(timeout=60)
+
+
+def test_exception_in_the_block_skips_bodies_that_have_not_begun(library):
+    release, a = threading.Event(), np.ones((2, 2))
+    with pytest.raises(KeyError):
+        with tw.Runtime("1:CPU:1") as rt:
+            x, ran = rt.data(a), []
+            rt.task(x.inout())(lambda x: release.wait(60) and None)
+            rt.task(x.inout())(tw.Compiled(library.scale, np.float64(3.0)))
+            rt.task(x.after())(lambda: ran.append(1))
+            threading.Timer(0.1, release.set).start()
+            raise KeyError
+    assert (a == 1).all() and ran == []
 
 
 def test_ctypes_callbacks_are_bodies():

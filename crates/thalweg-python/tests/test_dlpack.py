@@ -90,8 +90,14 @@ def test_mistakes_are_refused():
         with pytest.raises(tw.Refused, match="overlaps"):
             a = np.zeros(3)
             keep = [rt.data(a), rt.from_dlpack(a)]
-        with pytest.raises(tw.Refused, match="only `input` and `inout`"):
-            x.output().__dlpack__()
+        x.write(3)
+        for access in [x.output(), x.commutative(), x.reduction("sum"), x.after()]:
+            with pytest.raises((tw.Refused, BufferError), match="try"):
+                access.__dlpack__()
+            with pytest.raises(tw.Refused, match="only `input` and `inout`"):
+                with access:
+                    pass
+        assert x.read().tolist() == [3] * 4
         readonly = np.zeros(3)
         readonly.flags.writeable = False
         y = rt.from_dlpack(readonly)
