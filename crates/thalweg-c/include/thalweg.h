@@ -222,19 +222,6 @@ size_t tw_context_unit(const tw_context *context);
 // `context` is that of the running body.
 bool tw_context_is_cancelled(const tw_context *context);
 
-// Makes a data object of zeros with `ndim` dimensions. `type` is a `tw_dtype`.
-//
-// # Safety
-// `shape` points to `ndim` numbers, and `data` to a variable.
-tw_status tw_data_zeros(tw_runtime rt, uint32_t type, size_t ndim, const size_t *shape, tw_data *data);
-
-// Makes a data object of zeroed elements of `size` bytes, such as structures, which are aligned to the largest power
-// of two that divides `size`, up to 16.
-//
-// # Safety
-// `shape` points to `ndim` numbers, and `data` to a variable.
-tw_status tw_data_zeros_of_size(tw_runtime rt, size_t size, size_t ndim, const size_t *shape, tw_data *data);
-
 // Makes a data object of the caller's memory, in place. `strides` are in elements, one per dimension; they may
 // be null if there are no gaps. Until [`tw_data_release`] has returned, only tasks may touch the elements.
 //
@@ -248,6 +235,38 @@ tw_status tw_data_borrow(tw_runtime rt,
                          const size_t *shape,
                          const size_t *strides,
                          tw_data *data);
+
+// Makes a data object of the caller's memory, as [`tw_data_borrow`], of elements of `size` bytes, such as structures.
+// They are aligned to the largest power of two that divides `size`, up to 16.
+//
+// # Safety
+// As for [`tw_data_borrow`].
+tw_status tw_data_borrow_of_size(tw_runtime rt,
+                                 void *elements,
+                                 size_t size,
+                                 size_t ndim,
+                                 const size_t *shape,
+                                 const size_t *strides,
+                                 tw_data *data);
+
+// Makes a data object of zeros with `ndim` dimensions. `type` is a `tw_dtype`.
+//
+// # Safety
+// `shape` points to `ndim` numbers, and `data` to a variable.
+tw_status tw_data_zeros(tw_runtime rt, uint32_t type, size_t ndim, const size_t *shape, tw_data *data);
+
+// Makes a data object of zeroed elements of `size` bytes, such as structures, which are aligned to the largest power
+// of two that divides `size`, up to 16.
+//
+// # Safety
+// `shape` points to `ndim` numbers, and `data` to a variable.
+tw_status tw_data_zeros_of_size(tw_runtime rt, size_t size, size_t ndim, const size_t *shape, tw_data *data);
+
+// Returns the number of bytes of all elements.
+//
+// # Safety
+// `bytes` points to a variable.
+tw_status tw_data_bytes(tw_data data, size_t *bytes);
 
 // Names a data object in error messages. The first call wins.
 //

@@ -1,14 +1,14 @@
 //! Data objects.
 
+use crate::borrow::Returned;
 use crate::handles::{Table, get, insert, table, take};
 use crate::runtime::{runtime, tw_runtime};
 use crate::status::{Problem, call, put, text, tw_status};
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
 use std::ptr;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use thalweg::Runtime;
-use thalweg::dlpack::{DlDevice, DlManagedTensor, DlTensor, Tensor};
 use thalweg::dynamic::{AnyData, AnyRegion, Dtype};
 
 /// The greatest number of dimensions.
@@ -45,7 +45,7 @@ pub enum tw_dtype {
 }
 
 /// Returns the type with this number. C passes any number as an enumeration, so it arrives as one.
-fn dtype(call: &str, number: u32) -> Result<Dtype, Problem> {
+pub(crate) fn dtype(call: &str, number: u32) -> Result<Dtype, Problem> {
     const TYPES: [(tw_dtype, Dtype); 12] = [
         (tw_dtype::TW_INT8, Dtype::I8),
         (tw_dtype::TW_INT16, Dtype::I16),
@@ -76,26 +76,9 @@ pub struct tw_data {
 /// A registered data object.
 pub(crate) struct Registered {
     pub(crate) data: AnyData,
-    rt: Arc<Runtime>,
+    pub(crate) rt: Arc<Runtime>,
     /// Set once the runtime has given borrowed memory back.
-    returned: Option<Arc<Returned>>,
-}
-
-#[derive(Default)]
-struct Returned(Mutex<bool>, Condvar);
-
-impl Returned {
-    fn set(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.1.notify_all();
-    }
-
-    fn wait(&self) {
-        let mut is_returned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_returned {
-            is_returned = self.1.wait(is_returned).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
+    pub(crate) returned: Option<Arc<Returned>>,
 }
 
 pub(crate) static DATA: Table<Registered> = table();
@@ -104,7 +87,7 @@ pub(crate) static DATA: Table<Registered> = table();
 ///
 /// # Safety
 /// `shape` is null or points to `ndim` numbers.
-unsafe fn shape_at(call: &str, ndim: usize, shape: *const usize) -> Result<Vec<usize>, Problem> {
+pub(crate) unsafe fn shape_at(call: &str, ndim: usize, shape: *const usize) -> Result<Vec<usize>, Problem> {
     if !(1..=TW_MAX_DIMS).contains(&ndim) {
         return Err(Problem::invalid(call, &format!("there are {ndim} dimensions; try 1 to {TW_MAX_DIMS}")));
     }
@@ -163,79 +146,17 @@ unsafe fn zeros(call: &str, rt: tw_runtime, dtype: Dtype, shape: &[usize], data:
     unsafe { put(call, data, tw_data { id }) }
 }
 
-/// The structure that a tensor of borrowed memory points to.
-struct Lent {
-    managed: DlManagedTensor,
-    shape: Vec<i64>,
-    strides: Vec<i64>,
-    returned: Arc<Returned>,
-}
-
-unsafe extern "C" fn give_back(managed: *mut DlManagedTensor) {
-    // SAFETY: `tw_data_borrow` leaked a box of this type into the context, and a deleter is called once.
-    let lent = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Lent>()) };
-    lent.returned.set();
-}
-
-/// Makes a data object of the caller's memory, in place. `strides` are in elements, one per dimension; they may
-/// be null if there are no gaps. Until [`tw_data_release`] has returned, only tasks may touch the elements.
+/// Returns the number of bytes of all elements.
 ///
 /// # Safety
-/// `elements` points to elements of this type at these strides, which stay valid until `tw_data_release` has returned.
-/// `shape` points to `ndim` numbers, `strides` is null or points to `ndim` numbers, and `data` points to a variable.
+/// `bytes` points to a variable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tw_data_borrow(
-    rt: tw_runtime,
-    elements: *mut c_void,
-    r#type: u32,
-    ndim: usize,
-    shape: *const usize,
-    strides: *const usize,
-    data: *mut tw_data,
-) -> tw_status {
-    const CALL: &str = "tw_data_borrow";
+pub unsafe extern "C" fn tw_data_bytes(data: tw_data, bytes: *mut usize) -> tw_status {
+    const CALL: &str = "tw_data_bytes";
     call(|| {
-        let (rt, dtype) = (runtime(CALL, rt)?, dtype(CALL, r#type)?);
-        let dtype = dtype.data_type().expect("numbers have a type of DLPack");
-        // SAFETY: there are `ndim` extents, and strides if any, by this function's contract.
-        let shape = unsafe { shape_at(CALL, ndim, shape) }?;
-        // SAFETY: as above.
-        let strides = if strides.is_null() { None } else { Some(unsafe { shape_at(CALL, ndim, strides) }?) };
-        let list = |list: Vec<usize>| list.into_iter().map(|n| n as i64).collect::<Vec<_>>();
-        let returned = Arc::new(Returned::default());
-        let mut lent = Box::new(Lent {
-            managed: DlManagedTensor {
-                dl_tensor: DlTensor {
-                    data: elements,
-                    device: DlDevice { device_type: 1, device_id: 0 },
-                    ndim: ndim as i32,
-                    dtype,
-                    shape: ptr::null_mut(),
-                    strides: ptr::null_mut(),
-                    byte_offset: 0,
-                },
-                manager_ctx: ptr::null_mut(),
-                deleter: Some(give_back),
-            },
-            shape: list(shape),
-            strides: list(strides.clone().unwrap_or_default()),
-            returned: returned.clone(),
-        });
-        lent.managed.dl_tensor.shape = lent.shape.as_mut_ptr();
-        if strides.is_some() {
-            lent.managed.dl_tensor.strides = lent.strides.as_mut_ptr();
-        }
-        let lent = Box::into_raw(lent);
-        // SAFETY: the box was just leaked, so it stays in place until `give_back`. The caller's memory is as described,
-        // and only tasks touch it until the data object is released.
-        let tensor = unsafe {
-            (*lent).managed.manager_ctx = lent.cast();
-            Tensor::from_raw(&raw mut (*lent).managed)
-        };
-        let made = AnyData::from_dlpack(&rt, tensor)?;
-        let id = insert(CALL, &DATA, Registered { data: made, rt, returned: Some(returned) })?;
-        // SAFETY: `data` points to a variable, by this function's contract.
-        unsafe { put(CALL, data, tw_data { id }) }
+        let size = get(CALL, "data object", &DATA, data.id)?.data.all().bytes();
+        // SAFETY: `bytes` points to a variable, by this function's contract.
+        unsafe { put(CALL, bytes, size) }
     })
 }
 

@@ -13,6 +13,7 @@
 #![allow(unsafe_code, non_camel_case_types)] // it is C's interface, with C's names
 
 pub mod body;
+pub mod borrow;
 pub mod data;
 pub mod group;
 mod handles;

@@ -1,12 +1,18 @@
-//! Compiles the C and C++ programs in `tests/c` as a user would, and runs them.
+//! Building and running of a program as a user would.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// A language: its compiler with its flags.
+pub(crate) struct Language(pub(crate) &'static [&'static str]);
+
+pub(crate) const C: Language = Language(&["cc", "-std=c99", "-pedantic"]);
+pub(crate) const CPP: Language = Language(&["c++", "-std=c++17", "-Wpedantic"]);
+
 /// Builds the library as a user would, and returns its folder. Cargo does not build it for a test, which cannot link to
 /// it.
-fn library() -> &'static Path {
+pub(crate) fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let test = std::env::current_exe().expect("the test has a path");
@@ -21,15 +27,25 @@ fn library() -> &'static Path {
     })
 }
 
-/// Compiles a program and runs it. Returns what it prints.
-fn run(compiler: &[&str], source: &str) -> String {
+/// Compiles a program, whose path begins at this package, and runs it. Returns what it prints.
+pub(crate) fn run(language: &Language, source: &str) -> String {
+    run_with(language, source, &[])
+}
+
+/// Like [`run`], under the sanitizers of addresses and of undefined behaviour.
+pub(crate) fn run_checked(language: &Language, source: &str) -> String {
+    run_with(language, source, &["-fsanitize=address,undefined"])
+}
+
+fn run_with(Language(compiler): &Language, source: &str, flags: &[&str]) -> String {
     let (root, library) = (Path::new(env!("CARGO_MANIFEST_DIR")), library());
-    let program = library.join(format!("thalweg-c-{}{}", compiler.join(""), source.replace(['.', '/'], "-")));
+    let program = library.join(format!("thalweg-c-{}{}", source.replace(['.', '/'], "-"), flags.concat()));
     let compiled = Command::new(compiler[0])
         .args(&compiler[1..])
-        .args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
+        .args(flags)
+        .args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(&program)
-        .arg(root.join("tests/c").join(source))
+        .arg(root.join(source))
         .arg(format!("-I{}", root.join("include").display()))
         .arg(format!("-L{}", library.display()))
         .arg(format!("-Wl,-rpath,{}", library.display()))
@@ -41,32 +57,4 @@ fn run(compiler: &[&str], source: &str) -> String {
     let (printed, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{source}: {}\n{printed}\n{errors}", ran.status);
     printed.into_owned()
-}
-
-#[test]
-fn c_program_computes_in_place_and_reports_failures() {
-    assert_eq!(run(&["cc", "-std=c99"], "tasks.c"), "ok\n");
-}
-
-#[test]
-fn mistakes_in_c_are_refused() {
-    assert_eq!(run(&["cc", "-std=c99"], "mistakes.c"), "ok\n");
-}
-
-#[test]
-fn c_programs_have_no_memory_error() {
-    for source in ["tasks.c", "mistakes.c"] {
-        assert_eq!(run(&["cc", "-std=c99", "-fsanitize=address,undefined"], source), "ok\n");
-    }
-}
-
-#[test]
-fn program_of_the_guide_runs() {
-    let chapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/src/c.md");
-    let chapter = std::fs::read_to_string(chapter).unwrap();
-    let program = chapter.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");
-    let file = library().join("thalweg-c-guide.c");
-    // Its body does not use all of its parameters, which the flags of `run` forbid.
-    std::fs::write(&file, format!("#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n{program}")).unwrap();
-    assert_eq!(run(&["cc", "-std=c99"], file.to_str().unwrap()), "");
 }
