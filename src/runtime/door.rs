@@ -187,8 +187,8 @@ impl Door {
         Ok(Data::new(self.adopt_as::<T>(tensor, T::DATA_TYPE, S::NDIM, layout)?, self.owner()))
     }
 
-    /// Adopts a tensor whose elements are of this type, size and alignment. Its home, if the runtime has to make one, is
-    /// allocated as `T`, whose alignment is no less.
+    /// Adopts a tensor whose elements are of this type, size and alignment. If the runtime has to make a home, it
+    /// allocates it as `T`, whose alignment is no less.
     pub(super) fn adopt_as<T: Element>(
         &self,
         tensor: Tensor,

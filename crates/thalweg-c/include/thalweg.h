@@ -55,6 +55,8 @@ typedef enum {
   TW_COMPLEX64 = 10,
   // `double _Complex`
   TW_COMPLEX128 = 11,
+  // Elements of another type, such as structures.
+  TW_BYTES = 12,
 } tw_dtype;
 
 // The mode of an access.
@@ -146,6 +148,8 @@ typedef struct {
 typedef struct {
   // The first element; null if the access gives no view. Elements of `TW_IN` must not be written.
   void *data;
+  // A `tw_dtype`.
+  uint32_t type;
   // The number of dimensions.
   size_t ndim;
   // The number of elements along each dimension; 1 beyond the last.
@@ -171,6 +175,10 @@ typedef struct {
   size_t size;
   // The name, in error messages and traces.
   const char *name;
+  // The file that submits the task, for error messages and traces; `TW_TASK` sets it.
+  const char *file;
+  // The line in the file, counted from 1.
+  uint32_t line;
   // The accesses, which must not overlap if one of them writes.
   const tw_access *accesses;
   // The number of accesses.
@@ -275,7 +283,8 @@ tw_status tw_data_bytes(tw_data data, size_t *bytes);
 tw_status tw_data_set_name(tw_data data, const char *name);
 
 // Releases a data object. Memory that was borrowed contains the current value and belongs to the caller again once the
-// call returns, which waits for the tasks that use it; other memory is freed after these tasks.
+// call returns, which waits for the tasks that use it; other memory is freed after these tasks. Bodies that submit
+// children by the handle must be done before the handle of memory that is not borrowed is released.
 //
 // Returns `TW_FAILED` if a task that should have written the value has failed. The object is released even then.
 tw_status tw_data_release(tw_data data);
@@ -347,13 +356,20 @@ tw_status tw_wait_timeout(tw_runtime rt, double seconds);
 // until the next call on this thread that does not return `TW_OK`.
 const char *tw_last_error(void);
 
+// Sets the text that [`tw_last_error`] returns on this thread, for modules of other languages over this interface.
+//
+// # Safety
+// `text` is null or ends with a zero byte.
+void tw_set_last_error(const char *text);
+
 // Submits a task: it runs as soon as the tasks that it depends on are done. `task`, its name, its accesses and an
 // argument that is copied are read during the call. `submitted` may be null.
 //
 // The argument's destructor is called even if the task is refused.
 //
 // # Safety
-// `task` points to a task of its `size`, whose name is null or ends with a zero byte, and which has `count` accesses.
+// `task` points to a task of its `size`, whose name and file are null or end with a zero byte, and which has `count`
+// accesses.
 // The argument has `argument_bytes` bytes; body and destructor may use it on any thread. The body uses its views only
 // while it runs, and writes only those that are writable. `submitted` is null or points to a variable.
 tw_status tw_submit(tw_runtime rt, const tw_task *task, tw_submitted *submitted);
@@ -380,7 +396,7 @@ tw_status tw_wait_children(const tw_context *context);
 
 #ifndef __cplusplus
 /// A task, by designated initializers: `tw_submit(rt, &TW_TASK(.name = "axpy", .body = axpy), NULL)`.
-#define TW_TASK(...) ((tw_task){.size = sizeof(tw_task), __VA_ARGS__})
+#define TW_TASK(...) ((tw_task){.size = sizeof(tw_task), .file = __FILE__, .line = __LINE__, __VA_ARGS__})
 /// A list of accesses, for `TW_TASK`: `TW_ACCESSES(tw_whole(x, TW_IN), tw_whole(y, TW_INOUT))`.
 #define TW_ACCESSES(...) \
   .accesses = (tw_access[]){__VA_ARGS__}, .count = sizeof((tw_access[]){__VA_ARGS__}) / sizeof(tw_access)

@@ -286,11 +286,14 @@ class submitted : public detail::owned<tw_submitted, tw_submitted_free> {
   void wait() const { check(tw_submitted_wait(handle())); }
 };
 
-/// A task's name. The text is read when the task is submitted.
+/// A task's name, and the place that names it. The text is read when the task is submitted.
 struct name {
-  const char *text;
-  name(const char *text) : text(text) {}
-  name(const std::string &text) : text(text.c_str()) {}
+  const char *text, *file;
+  unsigned line;
+  name(const char *text, const char *file = __builtin_FILE(), unsigned line = __builtin_LINE())
+      : text(text), file(file), line(line) {}
+  name(const std::string &text, const char *file = __builtin_FILE(), unsigned line = __builtin_LINE())
+      : name(text.c_str(), file, line) {}
 };
 
 class context;
@@ -302,7 +305,7 @@ class task {
   task(tw_runtime rt, tw_context *parent, name name, const access<Views> &...accesses)
       : rt_(rt), parent_(parent), accesses_{accesses.raw...} {
     task_.size = sizeof task_;
-    task_.name = name.text;
+    task_.name = name.text, task_.file = name.file, task_.line = name.line;
     task_.count = sizeof...(Views);
   }
   /// Ready tasks with larger priorities go first.

@@ -1,6 +1,6 @@
 //! Bodies: C functions with their argument, and the views that they get.
 
-use crate::data::TW_MAX_DIMS;
+use crate::data::{TW_MAX_DIMS, number};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use thalweg::Context;
@@ -13,6 +13,8 @@ use thalweg::error::BoxError;
 pub struct tw_view {
     /// The first element; null if the access gives no view. Elements of `TW_IN` must not be written.
     pub data: *mut c_void,
+    /// A `tw_dtype`.
+    pub r#type: u32,
     /// The number of dimensions.
     pub ndim: usize,
     /// The number of elements along each dimension; 1 beyond the last.
@@ -114,6 +116,7 @@ fn view(view: &AnyView<'_>) -> tw_view {
     strides[..ndim].copy_from_slice(view.strides());
     tw_view {
         data: view.as_ptr().cast_mut().cast(),
+        r#type: number(view.dtype()),
         ndim,
         shape,
         strides,

@@ -42,27 +42,36 @@ pub enum tw_dtype {
     TW_COMPLEX64 = 10,
     /// `double _Complex`
     TW_COMPLEX128 = 11,
+    /// Elements of another type, such as structures.
+    TW_BYTES = 12,
+}
+
+/// Returns the number of a type.
+pub(crate) fn number(dtype: Dtype) -> u32 {
+    let number = match dtype {
+        Dtype::I8 => tw_dtype::TW_INT8,
+        Dtype::I16 => tw_dtype::TW_INT16,
+        Dtype::I32 => tw_dtype::TW_INT32,
+        Dtype::I64 => tw_dtype::TW_INT64,
+        Dtype::U8 => tw_dtype::TW_UINT8,
+        Dtype::U16 => tw_dtype::TW_UINT16,
+        Dtype::U32 => tw_dtype::TW_UINT32,
+        Dtype::U64 => tw_dtype::TW_UINT64,
+        Dtype::F32 => tw_dtype::TW_FLOAT32,
+        Dtype::F64 => tw_dtype::TW_FLOAT64,
+        Dtype::C64 => tw_dtype::TW_COMPLEX64,
+        Dtype::C128 => tw_dtype::TW_COMPLEX128,
+        Dtype::Bool | Dtype::F16 | Dtype::Bf16 | Dtype::Bytes(_) => tw_dtype::TW_BYTES,
+    };
+    number as u32
 }
 
 /// Returns the type with this number. C passes any number as an enumeration, so it arrives as one.
 pub(crate) fn dtype(call: &str, number: u32) -> Result<Dtype, Problem> {
-    const TYPES: [(tw_dtype, Dtype); 12] = [
-        (tw_dtype::TW_INT8, Dtype::I8),
-        (tw_dtype::TW_INT16, Dtype::I16),
-        (tw_dtype::TW_INT32, Dtype::I32),
-        (tw_dtype::TW_INT64, Dtype::I64),
-        (tw_dtype::TW_UINT8, Dtype::U8),
-        (tw_dtype::TW_UINT16, Dtype::U16),
-        (tw_dtype::TW_UINT32, Dtype::U32),
-        (tw_dtype::TW_UINT64, Dtype::U64),
-        (tw_dtype::TW_FLOAT32, Dtype::F32),
-        (tw_dtype::TW_FLOAT64, Dtype::F64),
-        (tw_dtype::TW_COMPLEX64, Dtype::C64),
-        (tw_dtype::TW_COMPLEX128, Dtype::C128),
-    ];
-    let known = TYPES.iter().find(|(known, _)| *known as u32 == number);
+    use Dtype::{C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    let known = [I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, C64, C128];
     let unknown = || Problem::invalid(call, &format!("there is no element type {number}; try `TW_FLOAT64`"));
-    known.map(|(_, dtype)| *dtype).ok_or_else(unknown)
+    known.into_iter().find(|known| self::number(*known) == number).ok_or_else(unknown)
 }
 
 /// A data object.
@@ -177,20 +186,30 @@ pub unsafe extern "C" fn tw_data_set_name(data: tw_data, name: *const c_char) ->
 }
 
 /// Releases a data object. Memory that was borrowed contains the current value and belongs to the caller again once the
-/// call returns, which waits for the tasks that use it; other memory is freed after these tasks.
+/// call returns, which waits for the tasks that use it; other memory is freed after these tasks. Bodies that submit
+/// children by the handle must be done before the handle of memory that is not borrowed is released.
 ///
 /// Returns `TW_FAILED` if a task that should have written the value has failed. The object is released even then.
 #[unsafe(no_mangle)]
 pub extern "C" fn tw_data_release(data: tw_data) -> tw_status {
     const CALL: &str = "tw_data_release";
     call(|| {
-        let Registered { data, rt, returned } = take(CALL, "data object", &DATA, data.id)?;
-        let Some(returned) = returned else { return Ok(()) };
-        // A task that comes after all others of the data object brings its value home.
-        let last = rt.task("release", vec![data.all().inout()]).host(|_, _| ()).submit_handle();
-        let done = last.map_err(Problem::from).and_then(|task| task.wait().map_err(Problem::from));
+        let (all, rt, is_borrowed) = {
+            let found = get(CALL, "data object", &DATA, data.id)?;
+            (found.data.all(), found.rt.clone(), found.returned.is_some())
+        };
+        let mut done = Ok(());
+        if is_borrowed {
+            // A task that comes after all others of the data object brings its value home. Until then, running bodies
+            // may submit children by the handle.
+            let last = rt.task("release", vec![all.inout()]).host(|_, _| ()).submit_handle();
+            done = last.map_err(Problem::from).and_then(|task| task.wait().map_err(Problem::from));
+        }
+        let Registered { data, returned, .. } = take(CALL, "data object", &DATA, data.id)?;
         drop(data);
-        returned.wait();
+        if let Some(returned) = returned {
+            returned.wait();
+        }
         done
     })
 }

@@ -6,9 +6,10 @@ use crate::group::{GROUPS, SPACES, TASKS, tw_group, tw_space, tw_submitted};
 use crate::handles::{get, insert};
 use crate::runtime::{runtime, tw_runtime};
 use crate::status::{Problem, call, put, text, tw_status};
-use std::ffi::{c_char, c_void};
-use thalweg::Context;
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_void};
 use thalweg::dynamic::{AnyAccess, AnyRegion, AnyView, Op};
+use thalweg::{CallSite, Context};
 
 /// The mode of an access.
 #[repr(C)]
@@ -60,6 +61,10 @@ pub struct tw_task {
     pub size: usize,
     /// The name, in error messages and traces.
     pub name: *const c_char,
+    /// The file that submits the task, for error messages and traces; `TW_TASK` sets it.
+    pub file: *const c_char,
+    /// The line in the file, counted from 1.
+    pub line: u32,
     /// The accesses, which must not overlap if one of them writes.
     pub accesses: *const tw_access,
     /// The number of accesses.
@@ -106,6 +111,30 @@ fn access(call: &str, access: &tw_access) -> Result<AnyAccess, Problem> {
         Some((_, access)) => Ok(access(region)),
         None => Err(Problem::invalid(call, &format!("there is no mode {mode}; try `TW_INOUT`"))),
     }
+}
+
+/// Returns a place in the caller's program. Each thread keeps the places that it has named lately, since naming one
+/// takes a lock.
+///
+/// # Safety
+/// `file` ends with a zero byte.
+unsafe fn call_site(call: &str, file: *const c_char, line: u32) -> Result<CallSite, Problem> {
+    const KEPT: usize = 64;
+    thread_local! {
+        static LATELY: [Cell<Option<CallSite>>; KEPT] = const { [const { Cell::new(None) }; KEPT] };
+    }
+    // SAFETY: by this function's contract.
+    let bytes = unsafe { CStr::from_ptr(file) }.to_bytes();
+    let slot = (file.addr() / size_of::<usize>() + line as usize) % KEPT;
+    let lately = LATELY.try_with(|lately| lately[slot].get()).ok().flatten();
+    if let Some(site) = lately.filter(|site| site.line() == line && site.file().as_bytes() == bytes) {
+        return Ok(site);
+    }
+    // SAFETY: as above.
+    let file = unsafe { text(call, "file", file) }?.unwrap_or_default();
+    let site = CallSite::named(&file, line, 1);
+    _ = LATELY.try_with(|lately| lately[slot].set(Some(site))); // the thread may be ending
+    Ok(site)
 }
 
 /// Where a task is submitted.
@@ -163,6 +192,10 @@ unsafe fn submit(
     let body = move |context: &Context, views: Vec<AnyView<'_>>| bound.run(context, views);
     let builder = if task.host_only { builder.host(body) } else { builder.cpu(body) };
     let mut builder = builder.priority(task.priority);
+    if !task.file.is_null() {
+        // SAFETY: the text ends with a zero byte, by this function's contract.
+        builder = builder.submitted_at(unsafe { call_site(call, task.file, task.line) }?);
+    }
     if task.cost != 0.0 {
         builder = builder.cost(task.cost);
     }
@@ -187,7 +220,8 @@ unsafe fn submit(
 /// The argument's destructor is called even if the task is refused.
 ///
 /// # Safety
-/// `task` points to a task of its `size`, whose name is null or ends with a zero byte, and which has `count` accesses.
+/// `task` points to a task of its `size`, whose name and file are null or end with a zero byte, and which has `count`
+/// accesses.
 /// The argument has `argument_bytes` bytes; body and destructor may use it on any thread. The body uses its views only
 /// while it runs, and writes only those that are writable. `submitted` is null or points to a variable.
 #[unsafe(no_mangle)]

@@ -91,6 +91,9 @@ static void run(const char *units) {
   OK(tw_data_zeros(rt, TW_INT64, 1, (size_t[]){1}, &flag));
   OK(tw_submit(rt, &TW_TASK(.name = "store", .body = fails, TW_ACCESSES(tw_whole(flag, TW_OUT))), &task));
   CHECK(tw_submitted_wait(task) == TW_FAILED && strstr(tw_last_error(), "the disk is full") != NULL);
+  char place[64];
+  snprintf(place, sizeof place, "tasks.c:%d", __LINE__ - 3);
+  CHECK(strstr(tw_last_error(), place) != NULL);
   OK(tw_submitted_free(task));
   long long number = 0;
   CHECK(tw_data_read(flag, NULL, NULL, &number, sizeof number) == TW_FAILED);

@@ -4,11 +4,43 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A language: its compiler with its flags.
-pub(crate) struct Language(pub(crate) &'static [&'static str]);
+/// A language: its compiler with its flags, and the files that each program is compiled with.
+pub(crate) struct Language {
+    compiler: &'static [&'static str],
+    /// Files that come before the program.
+    with: &'static [&'static str],
+}
 
-pub(crate) const C: Language = Language(&["cc", "-std=c99", "-pedantic"]);
-pub(crate) const CPP: Language = Language(&["c++", "-std=c++17", "-Wpedantic"]);
+pub(crate) const C: Language = Language { compiler: &["cc", "-std=c99", "-pedantic"], with: &[] };
+pub(crate) const CPP: Language = Language { compiler: &["c++", "-std=c++17", "-Wpedantic"], with: &[] };
+pub(crate) const FORTRAN: Language = Language {
+    compiler: &[
+        "gfortran",
+        "-std=f2008",
+        "-pedantic",
+        "-Wno-compare-reals", // of results that are equal to the last bit
+        "-Wno-function-elimination",
+        "-Wno-maybe-uninitialized", // about descriptors of expressions, in gfortran 12
+        "-frecursive",
+        "-fcheck=all",
+    ],
+    with: &["fortran/thalweg.F90", "tests/fortran/check.f90"],
+};
+
+impl Language {
+    /// Returns whether the compiler is installed. A missing gfortran is reported, and is a failure if the list
+    /// `THALWEG_REQUIRE` has it.
+    pub(crate) fn is_present(&self) -> bool {
+        let compiler = self.compiler[0];
+        let present = Command::new(compiler).arg("--version").output().is_ok();
+        let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+        assert!(present || compiler != "gfortran" || !required.contains(compiler), "{compiler} is required");
+        if !present {
+            eprintln!("skipped: {compiler} is not installed");
+        }
+        present
+    }
+}
 
 /// Builds the library as a user would, and returns its folder. Cargo does not build it for a test, which cannot link to
 /// it.
@@ -37,23 +69,33 @@ pub(crate) fn run_checked(language: &Language, source: &str) -> String {
     run_with(language, source, &["-fsanitize=address,undefined"])
 }
 
-fn run_with(Language(compiler): &Language, source: &str, flags: &[&str]) -> String {
+/// Checks that a program prints this, if its compiler is installed.
+pub(crate) fn prints(language: &Language, source: &str, expected: &str) {
+    if language.is_present() {
+        assert_eq!(run(language, source), expected, "{source}");
+    }
+}
+
+fn run_with(language: &Language, source: &str, flags: &[&str]) -> String {
     let (root, library) = (Path::new(env!("CARGO_MANIFEST_DIR")), library());
-    let program = library.join(format!("thalweg-c-{}{}", source.replace(['.', '/'], "-"), flags.concat()));
-    let compiled = Command::new(compiler[0])
-        .args(&compiler[1..])
-        .args(flags)
-        .args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
-        .arg(&program)
-        .arg(root.join(source))
-        .arg(format!("-I{}", root.join("include").display()))
-        .arg(format!("-L{}", library.display()))
-        .arg(format!("-Wl,-rpath,{}", library.display()))
-        .args(["-lthalweg", "-lm", "-pthread"])
-        .output()
-        .unwrap_or_else(|error| panic!("cannot run {}: {error}", compiler[0]));
-    assert!(compiled.status.success(), "{source}:\n{}", String::from_utf8_lossy(&compiled.stderr));
-    let ran = Command::new(&program).output().expect("the program is executable");
+    let folder = library.join("thalweg-c").join(source.replace(['.', '/'], "-") + &flags.concat());
+    std::fs::create_dir_all(&folder).expect("a folder for the program");
+    let program = folder.join("program");
+    let compiler = language.compiler;
+    let output =
+        |command: &mut Command| command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    let compile = |sources: &[PathBuf], arguments: &[&str], to: &Path| {
+        let mut command = Command::new(compiler[0]);
+        command.args(&compiler[1..]).args(flags).args(["-g", "-O1", "-Wall", "-Wextra", "-Werror"]);
+        command.current_dir(&folder).arg(format!("-I{}", root.join("include").display())).args(sources);
+        let compiled = output(command.args(arguments).arg("-o").arg(to));
+        assert!(compiled.status.success(), "{source}:\n{}", String::from_utf8_lossy(&compiled.stderr));
+    };
+    let mut sources: Vec<_> = language.with.iter().map(|file| root.join(file)).collect();
+    sources.push(root.join(source));
+    let search = [format!("-L{}", library.display()), format!("-Wl,-rpath,{}", library.display())];
+    compile(&sources, &[&search[0], &search[1], "-lthalweg", "-lm", "-pthread"], &program);
+    let ran = output(&mut Command::new(&program));
     let (printed, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{source}: {}\n{printed}\n{errors}", ran.status);
     printed.into_owned()

@@ -3,7 +3,7 @@
 mod build;
 mod examples;
 
-use build::{C, CPP, run, run_checked};
+use build::{C, CPP, FORTRAN, run, run_checked};
 use std::path::Path;
 
 #[test]
@@ -33,6 +33,20 @@ fn cpp_program_has_no_memory_error() {
     assert_eq!(run_checked(&CPP, "tests/cpp/features.cpp"), "ok\n");
 }
 
+#[test]
+fn fortran_program_computes_on_arrays_of_every_rank() {
+    if FORTRAN.is_present() {
+        assert_eq!(run(&FORTRAN, "tests/fortran/features.f90"), "ok\n");
+    }
+}
+
+#[test]
+fn fortran_program_has_no_memory_error() {
+    if FORTRAN.is_present() {
+        assert_eq!(run_checked(&FORTRAN, "tests/fortran/features.f90"), "ok\n");
+    }
+}
+
 /// Returns the first program of this language in a chapter of the guide.
 fn program(chapter: &str, language: &str) -> String {
     let chapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/src").join(chapter);
@@ -54,4 +68,5 @@ fn program_of_the_guide_runs() {
 fn program_of_the_guide_is_the_example() {
     let example = |file| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
     assert!(example("examples/cpp/hello.cpp").ends_with(&program("cpp.md", "cpp")));
+    assert!(example("examples/fortran/hello.f90").ends_with(&program("fortran.md", "fortran")));
 }
