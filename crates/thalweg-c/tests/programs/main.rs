@@ -2,6 +2,7 @@
 
 mod build;
 mod examples;
+mod installed;
 
 use build::{C, CPP, FORTRAN, run, run_checked};
 use std::path::Path;
