@@ -6,6 +6,6 @@ cargo test --quiet -p thalweg-loops -p thalweg-macros
 step "tests of the format of traces and of the tools that show them"
 cargo test --quiet -p thalweg-trace -p thalweg-trace-tools --features thalweg-trace-tools/sqlite
 step "tests of the C, C++ and Fortran interfaces"
-cargo test --quiet -p thalweg-c
+cargo test --quiet -p thalweg-c --features cuda,hip,opencl
 step "the guide's code"
 cargo test --quiet -p thalweg-guide --doc

@@ -1,7 +1,7 @@
 ! Thalweg's Fortran 2008 interface, over the C interface. The guide's chapter on Fortran shows how to use it.
 !
-! Indices are those of Fortran: they begin at 1, the last one is included, and the first dimension is the contiguous one.
-! The library has its dimensions in C's order, so this module reverses them. A section whose first dimension has a
+! Indices are those of Fortran: they begin at 1, the last one is included, and the first dimension is the contiguous
+! one. The library has its dimensions in C's order, so this module reverses them. A section whose first dimension has a
 ! stride becomes a data object with one more dimension, of extent 1, because rows of data objects have no gaps.
 !
 ! Every procedure that can fail has an optional `status`. Without it, a failure ends the program with its text.
@@ -70,7 +70,8 @@ module thalweg
   use thalweg_complex64
   implicit none
   private
-  public :: tw_runtime, tw_data, tw_region, tw_access, tw_task, tw_body, tw_group, tw_space, tw_submitted
+  public :: tw_runtime, tw_data, tw_region, tw_access, tw_task, tw_body, tw_group, tw_space, tw_submitted, &
+    tw_statistics
   public :: tw_borrow, tw_zeros, tw_read, tw_view, tw_message
   public :: tw_in, tw_out, tw_inout, tw_commutative, tw_after, tw_weak_in, tw_weak_inout, tw_sum, tw_min, tw_max
   public :: TW_OK, TW_REFUSED, TW_FAILED, TW_TIMEOUT, TW_INVALID, TW_PANICKED

@@ -24,6 +24,13 @@ module thalweg_c
     type(c_ptr) :: units = c_null_ptr, scheduler = c_null_ptr
     integer(c_size_t) :: max_pending_tasks = 0
     type(c_ptr) :: trace = c_null_ptr
+    integer(c_int64_t) :: device_memory_bytes = 0
+  end type
+
+  !> What a runtime has done since it was built.
+  type, bind(c) :: tw_statistics
+    integer(c_int64_t) :: tasks, copies, bytes_copied, evictions
+    real(c_double) :: busy_seconds
   end type
 
   !> An access of a task, made by `tw_in` and its like.
@@ -47,6 +54,9 @@ module thalweg_c
     type(c_ptr) :: accesses = c_null_ptr
     integer(c_size_t) :: count = 0
     type(c_funptr) :: body = c_null_funptr
+    type(c_ptr) :: launches = c_null_ptr
+    integer(c_size_t) :: launch_count = 0
+    type(c_funptr) :: cuda = c_null_funptr, hip = c_null_funptr
     type(c_ptr) :: argument = c_null_ptr
     integer(c_size_t) :: argument_bytes = 0
     type(c_funptr) :: destructor = c_null_funptr
@@ -75,6 +85,12 @@ module thalweg_c
     function tw_runtime_free(rt) bind(c) result(status)
       import :: handle, c_int
       type(handle), value :: rt
+      integer(c_int) :: status
+    end function
+    function tw_runtime_statistics(rt, statistics) bind(c) result(status)
+      import :: handle, tw_statistics, c_int
+      type(handle), value :: rt
+      type(tw_statistics), intent(out) :: statistics
       integer(c_int) :: status
     end function
     function tw_wait(rt) bind(c) result(status)

@@ -63,6 +63,7 @@ module thalweg_core
   contains
     procedure :: start => runtime_start
     procedure :: submit => runtime_submit
+    procedure :: statistics => runtime_statistics
     !> Waits for all tasks, or at most `seconds`.
     procedure :: wait => runtime_wait
     !> Waits for all tasks and ends the runtime.
@@ -173,6 +174,13 @@ contains
     else
       call report(tw_wait(rt%handle), status)
     end if
+  end subroutine
+
+  subroutine runtime_statistics(rt, statistics, status)
+    class(tw_runtime), intent(in) :: rt
+    type(tw_statistics), intent(out) :: statistics
+    integer, intent(out), optional :: status
+    call report(tw_runtime_statistics(rt%handle, statistics), status)
   end subroutine
 
   subroutine runtime_finish(rt, status)

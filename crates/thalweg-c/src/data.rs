@@ -5,7 +5,6 @@ use crate::handles::{Table, get, insert, table, take};
 use crate::runtime::{runtime, tw_runtime};
 use crate::status::{Problem, call, put, text, tw_status};
 use std::ffi::{c_char, c_void};
-use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use thalweg::Runtime;
@@ -212,21 +211,6 @@ pub extern "C" fn tw_data_release(data: tw_data) -> tw_status {
         }
         done
     })
-}
-
-/// Returns the ranges of a box in a data object with these dimensions.
-pub(crate) fn ranges(
-    call: &str,
-    ndim: usize,
-    lo: &[usize; TW_MAX_DIMS],
-    hi: &[usize; TW_MAX_DIMS],
-    dimensions: usize,
-) -> Result<Vec<Range<usize>>, Problem> {
-    if ndim > dimensions {
-        let problem = format!("a region has {ndim} dimensions, and its data object {dimensions}; try as many or fewer");
-        return Err(Problem::invalid(call, &problem));
-    }
-    Ok((0..ndim).map(|d| lo[d]..hi[d]).collect())
 }
 
 /// Returns a region of a data object, and its runtime.

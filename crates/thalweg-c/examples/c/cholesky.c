@@ -1,5 +1,5 @@
-/* Factors a positive definite matrix by tiles, in place. Each tile is a region of one data object; the order of the tasks
- * follows from the tiles that they read and write. */
+/* Factors a positive definite matrix by tiles, in place. Each tile is a region of one data object; the order of the
+ * tasks follows from the tiles that they read and write. */
 #include "example.h"
 #include "tiles.h"
 

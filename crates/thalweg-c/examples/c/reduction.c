@@ -1,5 +1,5 @@
-/* Sums an array by tasks that each add to a private replica. The replicas are combined in the order of submission, so the
- * sum has the same bits on any number of cores: those of a plain loop over the same parts. */
+/* Sums an array by tasks that each add to a private replica. The replicas are combined in the order of submission, so
+ * the sum has the same bits on any number of cores: those of a plain loop over the same parts. */
 #include "example.h"
 
 enum { N = 100000, PART = 4096 };

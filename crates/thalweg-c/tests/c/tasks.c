@@ -1,5 +1,6 @@
 /* Tasks on borrowed and own data: order, regions, reductions, children, groups, failures. */
 #include "check.h"
+#include <thalweg.h> /* a second time: the header guards itself */
 
 enum { N = 1000, BLOCK = 100 };
 
@@ -129,7 +130,7 @@ static void spaces(void) {
   tw_runtime rt;
   tw_space space;
   tw_data data[4];
-  OK(tw_runtime_new(&(tw_options){sizeof(tw_options), "2:CPU:1", "static", 0, NULL}, &rt));
+  OK(tw_runtime_new(&(tw_options){.size = sizeof(tw_options), .units = "2:CPU:1", .scheduler = "static"}, &rt));
   OK(tw_space_new("zones", (double[]){1, 2, 3, 4}, 4, &space));
   for (int i = 0; i < 4; i++) OK(tw_data_zeros(rt, TW_INT64, 1, (size_t[]){1}, &data[i]));
   for (int step = 0; step < 3; step++) {

@@ -28,6 +28,7 @@ static void computes(const char *units) {
   CHECK(total.read() == std::vector<double>{999000});
   CHECK(largest.read()[0] == 1998);
   data.release();
+  CHECK(rt.statistics().tasks >= 20 && rt.statistics().evictions == 0);
   for (int i = 0; i < 1000; i++) CHECK(x[i] == 2 * i);
 }
 

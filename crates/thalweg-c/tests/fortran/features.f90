@@ -166,6 +166,7 @@ contains
     type(tw_group) :: group
     type(tw_space) :: space
     type(tw_submitted) :: submitted
+    type(tw_statistics) :: statistics
     integer :: i, step, status
     x = 1
     call rt%start(units, scheduler="eft")
@@ -215,6 +216,8 @@ contains
     call expect(36, all([(all(x(:, i) == 10*i + 2), i=1, 3)]))
     call space%finish()
     call rt%wait(60d0)
+    call rt%statistics(statistics)
+    call expect(38, statistics%tasks >= 10)
     call whole%release()
     call most%release()
     call rt%finish()

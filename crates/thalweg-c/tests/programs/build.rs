@@ -42,6 +42,15 @@ impl Language {
     }
 }
 
+/// The features of this build, so that the library has the same.
+pub(crate) const FEATURES: &str = if cfg!(all(feature = "cuda", feature = "hip", feature = "opencl")) {
+    "cuda,hip,opencl"
+} else if cfg!(feature = "opencl") {
+    "opencl"
+} else {
+    ""
+};
+
 /// Builds the library as a user would, and returns its folder. Cargo does not build it for a test, which cannot link to
 /// it.
 pub(crate) fn library() -> &'static Path {
@@ -50,7 +59,7 @@ pub(crate) fn library() -> &'static Path {
         let test = std::env::current_exe().expect("the test has a path");
         let target = test.ancestors().nth(3).expect("tests are in <target>/<profile>/deps");
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "thalweg-c", "--target-dir"])
+            .args(["build", "--quiet", "--package", "thalweg-c", "--features", FEATURES, "--target-dir"])
             .arg(target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status();

@@ -1,6 +1,6 @@
 //! Programs that find the installed library by pkg-config.
 
-use crate::build::{FORTRAN, library};
+use crate::build::{FEATURES, FORTRAN, library};
 use std::path::Path;
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn programs_find_the_installed_library() {
     let prefix = library().join("thalweg-c/installed");
     _ = std::fs::remove_dir_all(&prefix);
     let prefix = prefix.to_str().unwrap();
-    let said = shell(&format!("../../scripts/install-c {prefix} --profile dev"));
+    let said = shell(&format!("../../scripts/install-c {prefix} --profile dev --features '{FEATURES}'"));
     assert!(said.contains("pkg-config --cflags --libs thalweg"), "{said}");
     let run = |program: &str| shell(&format!("export PKG_CONFIG_PATH={prefix}/lib/pkgconfig; cd {prefix}; {program}"));
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");

@@ -25,6 +25,18 @@ fn c_programs_have_no_memory_error() {
 }
 
 #[test]
+#[cfg(feature = "opencl")]
+fn kernels_from_text_run_on_devices() {
+    let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+    if required.contains("opencl") {
+        assert_eq!(run(&C, "tests/c/kernels.c"), "ok\n");
+        assert_eq!(run(&CPP, "tests/cpp/kernels.cpp"), "ok\n");
+    } else {
+        eprintln!("skipped: an OpenCL device is not required");
+    }
+}
+
+#[test]
 fn cpp_program_computes_and_throws() {
     assert_eq!(run(&CPP, "tests/cpp/features.cpp"), "ok\n");
 }
