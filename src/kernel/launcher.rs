@@ -159,10 +159,19 @@ impl<'a> Launcher<'a> {
         P: Parameters,
         A: Arguments<P>,
     {
-        let text = kernel.text();
-        let Some(groups) = groups(text, threads.into())? else { return Ok(()) };
+        self.launch_values(kernel.text(), threads.into(), |values| arguments.values(values))
+    }
+
+    /// Enqueues a kernel of a [`Program`](super::Program) with these values, whose types are those of its parameters.
+    pub(crate) fn launch_values(
+        &mut self,
+        text: &KernelText,
+        threads: Threads,
+        put: impl FnOnce(&mut Vec<ArgumentValue>),
+    ) -> Result<(), DeviceError> {
+        let Some(groups) = groups(text, threads)? else { return Ok(()) };
         self.values.clear();
-        arguments.values(&mut self.values);
+        put(&mut self.values);
         text.bounds.check(text.name, &text.names, &self.values)?;
         self.device.check_reach(text, &self.values)?;
         self.device.launch(text, groups.into(), &self.values)

@@ -394,9 +394,14 @@ impl Tensor {
         }
     }
 
-    /// Checks whether the tensor can become a data object whose elements have the layout of `T` and this type, with
+    /// Checks whether the tensor can become a data object whose elements are of this type, size and alignment, with
     /// this number of dimensions, or any. Returns its layout.
-    pub(crate) fn check<T: Element>(&self, data_type: DlDataType, dimensions: Option<usize>) -> Result<Layout, String> {
+    pub(crate) fn check(
+        &self,
+        data_type: DlDataType,
+        dimensions: Option<usize>,
+        (size, align): (usize, usize),
+    ) -> Result<Layout, String> {
         let DlTensor { ndim, dtype, strides, .. } = *self.tensor();
         if self.is_shared {
             return Err(
@@ -418,7 +423,7 @@ impl Tensor {
         let shape = shape.filter(|shape| shape.len() == ndim as usize);
         let bytes = |shape: &Vec<usize>| {
             let elements = shape.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent))?;
-            elements.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok())
+            elements.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok())
         };
         let Some((shape, bytes)) = shape.and_then(|shape| bytes(&shape).map(|bytes| (shape, bytes))) else {
             return Err(format!("no array in memory can have its shape {:?}", self.shape()));
@@ -439,12 +444,12 @@ impl Tensor {
         if bytes > 0 && first.is_null() {
             return Err("it has elements but no address".to_owned());
         }
-        if !first.addr().is_multiple_of(align_of::<T>()) {
-            return Err(format!("its first element is not aligned to {} bytes; try copying it", align_of::<T>()));
+        if !first.addr().is_multiple_of(align) {
+            return Err(format!("its first element is not aligned to {align} bytes; try copying it"));
         }
         let last: usize = (0..MAX_DIMS).map(|d| extents[d].saturating_sub(1) * found[d]).sum();
-        let span_bytes = if bytes == 0 { 0 } else { (last + 1) * size_of::<T>() };
-        let first = if bytes == 0 { ptr::without_provenance_mut(align_of::<T>()) } else { first };
+        let span_bytes = if bytes == 0 { 0 } else { (last + 1) * size };
+        let first = if bytes == 0 { ptr::without_provenance_mut(align) } else { first };
         Ok(Layout { first, extents, strides: found, shape, span_bytes })
     }
 }

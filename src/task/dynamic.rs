@@ -74,6 +74,11 @@ impl AnyData {
         self.dtype
     }
 
+    /// Returns the number of dimensions.
+    pub fn ndim(&self) -> usize {
+        self.ndim.into()
+    }
+
     /// Returns the number of elements along each dimension.
     pub fn shape(&self) -> Vec<usize> {
         self.cell.datum.shape()[..usize::from(self.ndim)].to_vec()

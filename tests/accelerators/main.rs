@@ -5,6 +5,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "dynamic")]
+mod dynamic_kernels;
 mod own_kernels;
 mod traces;
 

@@ -199,18 +199,24 @@ impl<'a> AnyView<'a> {
 pub struct AnyDeviceView<'a> {
     site: DeviceSite,
     dtype: Dtype,
+    ndim: u8,
     is_writable: bool,
     region: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> AnyDeviceView<'a> {
-    pub(super) fn new(site: DeviceSite, dtype: Dtype, is_writable: bool) -> Self {
-        Self { site, dtype, is_writable, region: PhantomData }
+    pub(super) fn new(site: DeviceSite, (dtype, ndim): (Dtype, u8), is_writable: bool) -> Self {
+        Self { site, dtype, ndim, is_writable, region: PhantomData }
     }
 
     /// Returns the element type.
     pub fn dtype(&self) -> Dtype {
         self.dtype
+    }
+
+    /// Returns the number of dimensions of the data object.
+    pub fn ndim(&self) -> usize {
+        self.ndim.into()
     }
 
     /// Returns whether the task may write the region.
