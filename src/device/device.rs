@@ -232,6 +232,11 @@ pub(crate) trait Accelerator: Device {
     /// of kind `GPU` may use any interface.
     fn interface(&self) -> UnitKind;
 
+    /// Returns whether the device can repeat the launches of a task by itself.
+    fn has_loops(&self) -> bool {
+        false
+    }
+
     /// Begins to enqueue a task that runs after the tasks in `after`, as far as they are still in flight. The task will
     /// [follow](TaskSession::follow) the tasks in `later`.
     fn open<'a>(

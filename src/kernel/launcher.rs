@@ -6,7 +6,7 @@
 use super::value::ArgumentValue;
 use super::{
     Arguments, DeviceRegion, Graphs, Groups, Kept, Kernel, KernelText, LaunchShape, ModuleKernel, ModuleParameters,
-    Parameters, RawHandles, Scalar, Scratch,
+    Parameters, RawHandles, Scalar, Scratch, Until,
 };
 use crate::error::DeviceError;
 use crate::machine::UnitKind;
@@ -60,6 +60,12 @@ pub(crate) trait Enqueue {
 
     /// Discards the current part because it has failed: none of its kernels are launched.
     fn drop_part(&mut self);
+
+    /// Launches the recorded parts again and again, until the device finds that a number is small. The device must have
+    /// loops.
+    fn launch_loop(&mut self, _until: &Until) -> Result<(), DeviceError> {
+        unreachable!("only one device repeats launches")
+    }
 
     /// Launches the recorded parts. Uses and updates the device's state in `known`.
     fn launch_graph(&mut self, known: &mut Graphs) -> Result<(), DeviceError>;

@@ -14,6 +14,7 @@
 // - Unified memory is filled and guarded in the same way. The host and all devices use it in place, and it does not
 //   count against any device's memory.
 // - Devices have little memory, may lack access to each other, and are lost when a setting says so.
+// - A graph may consist of a loop (a conditional node of CUDA), which is repeated as long as a kernel says so.
 // - Kernels of a graph run in any order that its edges allow, drawn from the seed. A graph in flight must be neither
 //   changed nor destroyed; the manuals allow both, but vendors' libraries have had bugs in these cases.
 // - Kernels are executed: the dialect's text is compiled for the host (`kernels.cpp`, `host.h`).
@@ -218,16 +219,25 @@ struct Node {
 };
 struct Graph {
     std::vector<std::unique_ptr<Node>> nodes;
+    std::unique_ptr<Graph> iteration; // of a loop, which is then the only node
+    uint64_t condition = 0;
+    unsigned at_first = 0;
 };
 /// A graph that can be launched.
 struct Instance {
     std::vector<Node> nodes;
+    uint64_t condition = 0; // if not 0, the nodes are repeated as long as its value is not 0
+    unsigned at_first = 0;
     std::shared_ptr<std::atomic<int>> in_flight = std::make_shared<std::atomic<int>>(0);
 };
 Code create(Graph **graph);
 Code destroy(Graph *graph);
 Code add(Graph *graph, Node *const *before, size_t number, const Function *function, const unsigned grid[3],
          const unsigned block[3], void **arguments, Node **node);
+/// Creates a condition with this value at each launch.
+Code create_condition(Graph *graph, unsigned value, uint64_t *handle);
+/// Adds a loop, and returns the graph of its iteration.
+Code add_loop(Graph *graph, uint64_t handle, Graph **iteration);
 Code instantiate(Graph *graph, Instance **instance);
 Code set(Instance *instance, const Node *node, const Function *function, const unsigned grid[3], const unsigned block[3],
          void **arguments);

@@ -239,6 +239,28 @@ Code cuGraphAddKernelNode_v2(Node **node, Graph *graph, Node *const *before, siz
     IN_CONTEXT;
     return add(graph, before, number, kernel->function, kernel->grid, kernel->block, kernel->arguments, node);
 }
+Code cuGraphConditionalHandleCreate(uint64_t *handle, Graph *graph, Device *context, unsigned value, unsigned flags) {
+    IN_CONTEXT;
+    if (driver() < 12040 || context != current || flags > 1) return INVALID_VALUE;
+    return create_condition(graph, flags ? value : 0, handle);
+}
+struct ConditionalNode {
+    int kind, reserved[3];
+    uint64_t handle;
+    unsigned type, size;
+    Graph **graphs;
+    Device *context;
+    long long rest[26];
+};
+Code cuGraphAddNode(Node **node, Graph *graph, Node *const *, size_t number, ConditionalNode *described) {
+    IN_CONTEXT;
+    if (described->kind != 13 || described->type != 1 || described->size != 1 || number) return INVALID_VALUE;
+    if (described->context != current) return INVALID_CONTEXT;
+    static thread_local Graph *iteration; // the manual does not say where the array is
+    Code code = add_loop(graph, described->handle, &iteration);
+    if (code == SUCCESS) described->graphs = &iteration, *node = nullptr;
+    return code;
+}
 Code cuGraphInstantiateWithFlags(Instance **instance, Graph *graph, unsigned long long) { IN_CONTEXT; return instantiate(graph, instance); }
 Code cuGraphExecKernelNodeSetParams_v2(Instance *instance, Node *node, const KernelNode *kernel) {
     IN_CONTEXT;

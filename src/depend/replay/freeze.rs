@@ -9,6 +9,7 @@ use crate::depend::recorder::Recorder;
 use crate::depend::reduction::{Tickets, issue_again};
 use crate::depend::register::register;
 use crate::depend::{AccessRecord, Datum, Mode};
+use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::region::Block;
 use crate::sync::{Helper, Pooled, Rounds};
@@ -169,6 +170,17 @@ impl Frozen {
                 (side.turns, side.tickets) = (turns.again(), issued);
             }
         }
+    }
+
+    /// Returns the reason why one of the first `tasks` tasks failed or was skipped in the last round, if one did.
+    pub(super) fn failure(&self, tasks: usize) -> Option<Arc<TaskFailure>> {
+        (0..tasks).find_map(|task| self.rounds.task(task).poison())
+    }
+
+    /// Marks all parts that the graph writes as bad, for this reason.
+    pub(super) fn spoil(&self, poison: &mut Poison, cause: &Arc<TaskFailure>) {
+        let written = self.border.iter().zip(poison).filter(|(part, _)| part.writers.is_some());
+        written.for_each(|(_, left)| *left = Some(cause.clone()));
     }
 
     /// Called after a round. Writes to `poison` why parts are bad; parts that the graph does not write keep their

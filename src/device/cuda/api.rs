@@ -462,6 +462,15 @@ impl Api for Cuda {
         library::graph_functions().is_some()
     }
 
+    fn has_loops(&self) -> bool {
+        library::loop_functions().is_some()
+    }
+
+    unsafe fn add_loop(&self, graph: Handle) -> Result<(u64, Handle), ApiError> {
+        // SAFETY: the caller keeps the graph alive.
+        unsafe { super::graphs::add_loop(self.raw_context(), graph) }
+    }
+
     fn create_graph(&self) -> Result<Handle, ApiError> {
         let mut graph = ptr::null_mut();
         // SAFETY: the result pointer is valid; 0 is the only defined flag.

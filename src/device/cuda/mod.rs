@@ -1,6 +1,7 @@
 mod api;
 mod bodies;
 mod driver_types;
+mod graphs;
 mod installed;
 mod library;
 mod nvml;

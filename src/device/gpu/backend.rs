@@ -229,6 +229,29 @@ pub(crate) trait Backend: Send + Sync + 'static {
     where
         Self: Sized;
 
+    /// Returns whether the device can repeat a graph by itself.
+    fn has_loops(&self) -> bool {
+        false
+    }
+
+    /// Like [`Self::graph`], but the device repeats the graph: after all other nodes, `last` decides whether another
+    /// iteration follows. Its last argument is replaced by the handle of the condition. Requires [`Self::has_loops`].
+    ///
+    /// # Safety
+    /// The arguments must match the kernels' parameters.
+    unsafe fn loop_graph(
+        &self,
+        nodes: &[GraphNode<'_, Self>],
+        edges: &[Vec<u32>],
+        last: &GraphNode<'_, Self>,
+    ) -> Result<Self::Graph, DeviceError>
+    where
+        Self: Sized,
+    {
+        let _ = (nodes, edges, last);
+        unreachable!("the host repeats")
+    }
+
     /// Returns whether all memory that a graph uses still exists under the same handles.
     fn is_usable(&self, graph: &Self::Graph) -> bool {
         let _ = graph;

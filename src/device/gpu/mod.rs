@@ -19,8 +19,7 @@
 //! 5. An event is recorded when something needs to wait for it, once for everything that was enqueued before it
 //!    ([`streams::Moment`]). A task gets its own event at its end only if that pays off, which is the case if several
 //!    tasks wait for this one, or if tasks take long and few of them come before this one on its stream.
-//! 6. At most one stream's lock is held at a time. The lock of `tasks` is taken either while a stream's lock is held
-//!    or alone.
+//! 6. At most one stream's lock is held at a time. The lock of `tasks` is taken under a stream's lock or alone.
 //! 7. While a task is being enqueued, it holds the objects that users keep with its stream. These objects are dropped
 //!    before the stream, when nothing is in flight.
 //! 8. When something fails, everything in flight on the device is reported as failed: later work may have used
@@ -362,6 +361,10 @@ impl<B: Backend> Device for Gpu<B> {
 impl<B: Backend> Accelerator for Gpu<B> {
     fn interface(&self) -> UnitKind {
         B::KIND
+    }
+
+    fn has_loops(&self) -> bool {
+        self.backend.has_loops()
     }
 
     fn open<'a>(

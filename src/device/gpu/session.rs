@@ -5,6 +5,8 @@
 //! (`raw`) and when the body has returned (`after_raw`). Objects that users keep with a stream are stored in the
 //! stream's state. While a task is being enqueued, the session holds them.
 
+mod repeat;
+
 use super::graph::{Capture, Known};
 use super::scratch::{Block, Scratch};
 use super::staging::Staged;
@@ -14,7 +16,7 @@ use super::{Backend, Gpu};
 use crate::device::{DeviceCopy, End, Mark, TaskSession};
 use crate::error::DeviceError;
 use crate::ids::TaskId;
-use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles};
+use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles, Until};
 use crate::machine::UnitKind;
 use crate::sync::drop_quietly;
 use std::sync::Arc;
@@ -297,6 +299,10 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         if let Some(capture) = &mut self.capture {
             capture.drop_part();
         }
+    }
+
+    fn launch_loop(&mut self, until: &Until) -> Result<(), DeviceError> {
+        self.repeat(until)
     }
 
     fn launch_graph(&mut self, known: &mut Graphs) -> Result<(), DeviceError> {

@@ -141,6 +141,15 @@ pub(in crate::device) trait Api: Platform {
     /// Sets new argument values for a node of the instantiated graph. They apply to future launches.
     unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError>;
     unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError>;
+    /// Returns whether the library supports loops in graphs.
+    fn has_loops(&self) -> bool {
+        false
+    }
+    /// Adds a loop to a graph. Returns the handle of its condition, which holds at first, and the graph of an iteration,
+    /// which belongs to the loop.
+    unsafe fn add_loop(&self, _graph: Handle) -> Result<(u64, Handle), ApiError> {
+        unreachable!("the library has no loops")
+    }
     unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError>;
     unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError>;
 }

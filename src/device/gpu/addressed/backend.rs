@@ -270,7 +270,21 @@ impl<A: Api> Backend for Addressed<A> {
 
     unsafe fn graph(&self, nodes: &[GraphNode<'_, Self>], edges: &[Vec<u32>]) -> Result<Graph<A>, DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { Graph::new(&self.device, nodes, edges) }
+        unsafe { Graph::new(&self.device, nodes, edges, None) }
+    }
+
+    fn has_loops(&self) -> bool {
+        self.device.api.has_loops()
+    }
+
+    unsafe fn loop_graph(
+        &self,
+        nodes: &[GraphNode<'_, Self>],
+        edges: &[Vec<u32>],
+        last: &GraphNode<'_, Self>,
+    ) -> Result<Graph<A>, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { Graph::new(&self.device, nodes, edges, Some(last)) }
     }
 
     unsafe fn set_node(
