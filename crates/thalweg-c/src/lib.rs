@@ -2,7 +2,7 @@
 //!
 //! Conventions:
 //! - Every function that can fail returns a [`tw_status`](status::tw_status); [`tw_last_error`](status::tw_last_error)
-//! returns the text,   which is the same as in Rust, of the calling thread's last failure.
+//!   returns the text of the calling thread's last failure, which is the same as in Rust.
 //! - Handles are numbers with a generation. A handle that was released, or never existed, is refused with
 //!   `TW_INVALID`; it never reaches freed memory.
 //! - No panic crosses the interface.
