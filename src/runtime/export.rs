@@ -18,7 +18,7 @@ use crate::driver::waiters::own_waker;
 use crate::error::{Called, RunError, SubmitError};
 use crate::ids::{DeviceId, SpaceId};
 use crate::memory::Payload;
-use crate::memory::dlpack::Tensor;
+use crate::memory::dlpack::{DlDataType, Tensor};
 use crate::sealed::INTERNAL;
 use crate::task::{Exported, Kept, Recorded};
 use std::sync::Arc;
@@ -80,7 +80,8 @@ impl Runtime {
             let (data, space) = (cell.datum.to_string(), space.to_string());
             RunError::Refused(SubmitError::Lend { data, space, problem })
         };
-        let Some(data_type) = access.data_type().filter(|_| is_shared || record.mode == Mode::Inout) else {
+        let can_be_shown = |of: &DlDataType| of.lanes == 1 && (is_shared || record.mode == Mode::Inout);
+        let Some(data_type) = access.data_type().filter(can_be_shown) else {
             return Err(refused("only `input` and `inout` of numbers can be exported; try one of them".to_owned()));
         };
         let Some(threads) = self.door.driver.real().filter(|threads| threads.can_lend(space)) else {
