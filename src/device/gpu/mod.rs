@@ -15,7 +15,7 @@
 //!    of tasks needs neither events nor the host, and branches go to other streams.
 //! 3. Scratch memory belongs to a stream ([`scratch`]). It is given to the next task as soon as the previous task has
 //!    been enqueued, because the stream executes the two one after the other.
-//! 4. No task body is called while a lock is held (see [`streams`]).
+//! 4. No task body is called while a lock is held (see [`streams`]), and no call is made that may block ([`lock`]).
 //! 5. An event is recorded when something needs to wait for it, once for everything that was enqueued before it
 //!    ([`streams::Moment`]). A task gets its own event at its end only if that pays off, which is the case if several
 //!    tasks wait for this one, or if tasks take long and few of them come before this one on its stream.
@@ -31,8 +31,10 @@ mod addressed;
 mod backend;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 mod cache;
+mod copies;
 mod graph;
 mod kernels;
+mod lock;
 mod scratch;
 mod session;
 mod slabs;
@@ -43,8 +45,8 @@ mod tests;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use addressed::{
-    Api, ApiError, Compiler, Direction, Found, Handle, KernelCall, Pitched, Platform, RawUnit, Transfer, all_are_peers,
-    compile_for, find, survey,
+    Api, ApiError, Compiler, Direction, Found, Handle, KernelCall, Pitched, Platform, PoolAccess, RawUnit, Transfer,
+    all_are_peers, compile_for, find, survey,
 };
 pub(super) use backend::{Backend, no_code};
 #[cfg(any(feature = "cuda", feature = "hip"))]
@@ -52,11 +54,12 @@ use cache::Cache;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use cache::Recipe;
 pub(super) use graph::GraphNode;
+pub(super) use lock::may_block;
 pub(super) use slabs::{Pitches, Slab};
 
 use self::kernels::Kernels;
+use self::lock::Lock;
 use self::session::Session;
-use self::staging::Staged;
 use self::streams::{Flight, Stream};
 use super::{
     Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, LastVisit, Mark, TaskSession, Waker,
@@ -68,9 +71,7 @@ use crate::kernel::DeviceSite;
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
 use crate::sync::drop_quietly;
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -83,10 +84,6 @@ const COPY_STREAMS: usize = 3;
 const FEWEST_STREAMS: usize = COPY_STREAMS + 4;
 const MOST_STREAMS: usize = 32;
 
-/// The number of pieces of a packed copy that are in progress at once: the host packs one piece while the device
-/// copies another.
-const PIECES_AT_ONCE: usize = 2;
-
 /// If tasks take at least this many nanoseconds, most get their own event, whose cost is small in comparison.
 const LONG_NS: u64 = 10_000;
 
@@ -97,7 +94,9 @@ pub(super) struct Gpu<B: Backend> {
     streams: Vec<Stream<B>>,
     kernels: Kernels<B>,
     /// The stream of each task in flight, and the number of the task's flight.
-    tasks: Mutex<FxHashMap<TaskId, (usize, u64)>>,
+    tasks: Lock<FxHashMap<TaskId, (usize, u64)>>,
+    /// Streams for copies whose calls block.
+    spare: Lock<Vec<B::Stream>>,
     /// The moving average of recent task durations, in nanoseconds.
     mean_ns: AtomicU64,
     /// The last field, so that all others are dropped within one visit.
@@ -116,7 +115,8 @@ impl<B: Backend> Gpu<B> {
             streams: streams.collect::<Result<_, DeviceError>>()?,
             capacity_bytes: backend.free_bytes(),
             kernels: Kernels::default(),
-            tasks: Mutex::default(),
+            tasks: Lock::default(),
+            spare: Lock::default(),
             mean_ns: AtomicU64::new(LONG_NS),
             visit: LastVisit::default(),
             backend: Arc::new(backend),
@@ -200,93 +200,29 @@ impl<B: Backend> Gpu<B> {
     fn give_up_scratch(&self) -> Result<bool, DeviceError> {
         let mut any = false;
         for Stream { stream, state } in &self.streams {
-            let mut state = state.lock();
-            let scratch = std::mem::take(&mut state.scratch);
-            if scratch.is_empty() {
-                continue;
-            }
+            let (scratch, end) = {
+                let mut state = state.lock();
+                let scratch = std::mem::take(&mut state.scratch);
+                if scratch.is_empty() {
+                    continue;
+                }
+                let last = state.next.checked_sub(1).filter(|_| !state.flights.is_empty());
+                let end = last.map(|last| Ok(state.moment_of(&self.backend, stream, last)?.event.clone()));
+                (scratch, end.transpose()?)
+            };
             any = true;
-            if !state.flights.is_empty() {
-                let last = state.next - 1;
-                let end = state.moment_of(&self.backend, stream, last)?.event.clone();
-                self.backend.synchronize(&end)?;
-            }
+            end.map_or(Ok(()), |end| self.backend.synchronize(&end))?;
+            drop(scratch);
         }
         Ok(any)
-    }
-
-    /// Enqueues a copy, and returns the page-locked staging memory, which must be kept until the copy has ended.
-    ///
-    /// # Safety
-    /// The same requirements as for [`Device::copy`].
-    unsafe fn enqueue_copy(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<Option<Staged<B>>, DeviceError> {
-        // SAFETY: the caller keeps the host's end valid and exclusive until the copy has ended.
-        let (staged, copy) = match unsafe { Staged::of(&*self.backend, copy)? } {
-            Some((staged, copy)) => (Some(staged), copy),
-            None => (None, *copy),
-        };
-        // SAFETY: the caller keeps both ends of the copy valid and exclusive, and the returned value keeps the
-        // staging memory.
-        if let Err(error) = unsafe { self.enqueue_slabs(stream, &copy) } {
-            // Slabs that were enqueued before the error still use both ends, so wait for them.
-            let _ = self.backend.record(stream).and_then(|end| self.backend.synchronize(&end));
-            return Err(error);
-        }
-        Ok(staged)
-    }
-
-    /// Returns whether a copy goes through page-locked memory piece by piece, which keeps a host thread busy.
-    fn is_packed_in_pieces(&self, copy: &DeviceCopy) -> bool {
-        self.backend.packs_large_copies() && staging::is_large(copy)
-    }
-
-    /// Enqueues a copy that the caller will wait for, and returns its staging memory and the event of its end.
-    ///
-    /// # Safety
-    /// The same requirements as for [`Device::copy`].
-    unsafe fn begin(&self, copy: &DeviceCopy) -> Result<(Option<Staged<B>>, B::Event), DeviceError> {
-        let Stream { stream, state } = &self.streams[stream_of(copy)];
-        let _alone = state.lock();
-        // SAFETY: the caller makes the same promise for this copy.
-        Ok((unsafe { self.enqueue_copy(stream, copy)? }, self.backend.record(stream)?))
-    }
-
-    /// Waits for the end of a copy started by [`Self::begin`].
-    fn finish(&self, (staged, end): (Option<Staged<B>>, B::Event)) -> Result<(), DeviceError> {
-        self.backend.synchronize(&end)?;
-        staged.into_iter().for_each(Staged::bring_back);
-        Ok(())
-    }
-
-    /// # Safety
-    /// The same requirements as for [`Device::copy`].
-    unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        for slab in slabs::slabs_of(copy) {
-            // SAFETY: the slab is part of the box, and the caller keeps both ends of the box valid until the copy has
-            // ended.
-            unsafe {
-                match (&copy.from, &copy.to) {
-                    (End::Host { first, .. }, End::Device(to)) => {
-                        self.backend.copy_in(stream, *first, to.base, &slab)?;
-                    }
-                    (End::Device(from), End::Host { first, .. }) => {
-                        self.backend.copy_out(stream, from.base, *first, &slab)?;
-                    }
-                    (End::Device(from), End::Device(to)) => {
-                        self.backend.copy_across(stream, from.base, to.base, &slab)?;
-                    }
-                    (End::Host { .. }, End::Host { .. }) => unreachable!("a device copies from or to a device"),
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Waits until everything in flight has stopped, and reports all of it as failed.
     fn fail_all(&self, error: &DeviceError, ended: &mut Vec<Completion>) {
         for Stream { stream, state } in &self.streams {
-            let stopped = state.lock().stop(&self.backend, stream);
-            ended.extend(stopped.into_iter().map(|mark| Completion { mark, result: Err(error.clone()) }));
+            let stopped = state.lock().take_all(&self.backend, stream);
+            let marks = stopped.wait(&self.backend);
+            ended.extend(marks.map(|mark| Completion { mark, result: Err(error.clone()) }));
         }
         self.tasks.lock().clear();
     }
@@ -310,7 +246,7 @@ impl<B: Backend> Device for Gpu<B> {
     }
 
     fn copies_apart(&self) -> bool {
-        self.backend.packs_large_copies()
+        self.backend.copies_block()
     }
 
     fn capacity_bytes(&self) -> u64 {
@@ -370,43 +306,30 @@ impl<B: Backend> Device for Gpu<B> {
         End::Device(site)
     }
 
+    fn locks_pages(&self) -> bool {
+        self.backend.locks_pages()
+    }
+
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         // SAFETY: the caller keeps the memory valid until the returned lock is dropped.
         unsafe { self.backend.pin_memory(first, bytes) }
     }
 
     unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<Copying, DeviceError> {
-        if self.is_packed_in_pieces(copy) {
-            return Ok(Copying::Apart);
-        }
-        let Stream { stream, state } = &self.streams[stream_of(copy)];
-        let mut state = state.lock(); // any thread may enqueue copies
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
-        let staged = unsafe { self.enqueue_copy(stream, copy)? };
-        let end = self.backend.record(stream)?;
-        state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect(), None));
-        state.add_moment(end);
+        unsafe {
+            let Some((staged, copy)) = self.ready_at_once(copy)? else { return Ok(Copying::Apart) };
+            self.enqueue(&copy, |state, end| {
+                state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect(), None));
+                state.add_moment(end);
+            })?;
+        }
         Ok(Copying::Enqueued)
     }
 
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        if !self.is_packed_in_pieces(copy) {
-            // SAFETY: the caller keeps both ends valid until the copy has ended, and the copy ends before this
-            // function returns.
-            return self.finish(unsafe { self.begin(copy)? });
-        }
-        let mut under_way = VecDeque::new();
-        let result = staging::pieces(copy).try_for_each(|piece| {
-            if under_way.len() == PIECES_AT_ONCE {
-                under_way.pop_front().map_or(Ok(()), |piece| self.finish(piece))?;
-            }
-            // SAFETY: the piece is part of the copy, so its ends are valid, and the piece has ended before this
-            // function returns.
-            under_way.push_back(unsafe { self.begin(&piece)? });
-            Ok(())
-        });
-        // Even after a failure, wait for the other pieces, because they still use both ends of the copy.
-        under_way.into_iter().fold(result, |result, piece| result.and(self.finish(piece)))
+        // SAFETY: the caller's promise.
+        unsafe { self.make(copy) }
     }
 }
 
@@ -426,25 +349,24 @@ impl<B: Backend> Accelerator for Gpu<B> {
 
     fn poll(&self, ended: &mut Vec<Completion>) {
         let in_flight = self.tasks.lock().len();
+        let mut flights = Vec::new();
         for Stream { stream, state } in &self.streams {
-            let mut state = state.lock();
-            let count = match state.look(&self.backend, stream, in_flight) {
-                Ok(0) => continue,
-                Ok(count) => count,
-                Err(error) => {
-                    drop(state);
-                    return self.fail_all(&error, ended);
-                }
+            let looked = state.lock().look(&self.backend, stream, in_flight, &mut flights);
+            let each_ns = match looked {
+                Ok(_) if flights.is_empty() => continue,
+                Ok(each_ns) => each_ns,
+                Err(error) => return self.fail_all(&error, ended),
             };
+            let first = ended.len();
+            ended.extend(flights.drain(..).map(|flight| Completion { mark: flight.end(), result: Ok(each_ns) }));
             let mut tasks = self.tasks.lock();
-            state.end(count, |mark, elapsed_ns| {
+            for Completion { mark, .. } in &ended[first..] {
                 if let Mark::Task(task) = mark {
-                    tasks.remove(&task);
+                    tasks.remove(task);
                     let mean_ns = self.mean_ns.load(Ordering::Relaxed);
-                    self.mean_ns.store((mean_ns * 7 + elapsed_ns) / 8, Ordering::Relaxed);
+                    self.mean_ns.store((mean_ns * 7 + each_ns) / 8, Ordering::Relaxed);
                 }
-                ended.push(Completion { mark, result: Ok(elapsed_ns) });
-            });
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use super::turns::{InTurn, Turns};
 use super::{copies, fenced};
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
-use crate::device::gpu::{Backend, Gpu, GraphNode, Slab};
+use crate::device::gpu::{Backend, Gpu, GraphNode, Slab, may_block};
 use crate::device::guarded::{Guards, Overrun};
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, Groups, KernelText, Limits, Module, Program, RawHandles, Source};
@@ -62,7 +62,7 @@ pub(in crate::device) struct OpenCl {
     /// The maximum size of one buffer, in bytes.
     largest_buffer_bytes: u64,
     limits: Limits,
-    /// Page-locked staging memory; `None` if copies to and from any host memory do not block the caller, as on CPUs.
+    /// Page-locked staging memory; `None` if copies from and to pageable memory do not block either, as on CPUs.
     locked: Option<Arc<LockedMemory>>,
     /// `None` if the device does not support command buffers, or if launching single kernels is faster.
     commands: Option<Arc<Commands>>,
@@ -233,6 +233,7 @@ impl Backend for OpenCl {
     }
 
     fn allocate(&self, bytes: usize) -> Result<(Memory, usize), DeviceError> {
+        may_block();
         let _turn = self.turns.take();
         let made = if self.fences && bytes as u64 <= self.largest_buffer_bytes {
             fenced::create(&self.context, bytes)
@@ -256,15 +257,17 @@ impl Backend for OpenCl {
     }
 
     fn host_memory(&self, bytes: usize) -> Result<Option<(Locked, *mut u8)>, DeviceError> {
+        may_block();
         let _turn = self.turns.take();
         Ok(self.locked.as_ref().and_then(|memory| memory.take(bytes)))
     }
 
-    fn packs_large_copies(&self) -> bool {
+    fn copies_block(&self) -> bool {
         self.locked.is_some()
     }
 
     fn stream(&self) -> Result<Stream, DeviceError> {
+        may_block();
         let _turn = self.turns.take();
         #[allow(deprecated)] // its replacement does not exist in OpenCL 1.2
         // SAFETY: the device belongs to the context.
@@ -469,6 +472,9 @@ impl Backend for OpenCl {
     }
 
     fn synchronize(&self, event: &Arc<InTurn<Event>>) -> Result<(), DeviceError> {
+        if !self.turns.are_taken() {
+            may_block(); // with turns, work is done by the thread that waits for it
+        }
         let _turn = self.turns.take();
         event.wait().map_err(|error| self.failed("clWaitForEvents", error))
     }

@@ -2,7 +2,7 @@
 
 use super::backend::OpenCl;
 use super::turns::InTurn;
-use crate::device::gpu::{Backend, no_code};
+use crate::device::gpu::{Backend, may_block, no_code};
 use crate::error::DeviceError;
 use crate::kernel::{Code, Module, Program};
 use opencl3::error_codes::{ClError, error_text};
@@ -44,6 +44,7 @@ impl OpenCl {
 
     /// Compiles a program object.
     fn built(&self, mut object: Object, name: &str, options: &str) -> Result<InTurn<Object>, DeviceError> {
+        may_block();
         object.build(&[self.id], options).map_err(|error| DeviceError::Compilation {
             program: name.to_owned(),
             device: self.name.clone(),
