@@ -26,7 +26,7 @@ const TEXT: &str = "
     }
 ";
 // SAFETY: the kernel touches only the first element of x.
-const BUSY: Program = unsafe { Program::new("busy.cl", TEXT) };
+pub(crate) const BUSY: Program = unsafe { Program::new("busy.cl", TEXT) };
 
 /// Most streams that a figure uses.
 pub(crate) const STREAMS: usize = 64;
