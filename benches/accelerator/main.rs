@@ -1,6 +1,6 @@
 //! Costs and rates of the runtime on an accelerator: launches compared with the bare interface, kernel bandwidth
-//! compared with a copy kernel, the fraction of copy time that overlaps kernels, and the cost of device memory. For CUDA
-//! also the costs of the driver itself.
+//! compared with a copy kernel, the fraction of copy time that overlaps kernels, and the cost of device memory. For
+//! CUDA also the costs of the driver itself.
 //!
 //! `cargo bench --bench accelerator -- --units OPENCL --json FILE`; `--units` takes a kind of device: OPENCL, CUDA, HIP
 //! or GPU. The bench prints a table for each question and writes rows `{question, case, contender, value, unit}`. The

@@ -89,7 +89,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
     for (case, us) in figures {
         table.row(case, [us.map(|us| format!("{us:.1}"))]);
     }
-    table.print(&format!("Device memory, arrays of up to {} KiB, {}", setting.bytes / ARRAYS >> 10, setting.units));
+    table.print(&format!("Device memory, arrays of up to {} KiB, {}", (setting.bytes / ARRAYS) >> 10, setting.units));
     let row = |(case, value): (&str, Option<f64>)| {
         Some(Row { question: "memory", case: case.to_owned(), contender, value: value?, unit: "us" })
     };

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kernel::{ArgumentValue, Groups, KernelText, Module, Program, RawHandles};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

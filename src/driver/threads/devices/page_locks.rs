@@ -104,8 +104,8 @@ impl Devices {
             if home.page_lock.advance(|stage| matches!(stage, Stage::Requested), Stage::InProgress) {
                 // SAFETY: the home's memory stays valid until `undo` has returned, and that waits for this call. The
                 // lock is dropped by `undo`.
-                let lock = |device: &Box<dyn Device>| unsafe { device.pin_memory(home.base, home.lockable_bytes) };
-                let lock = self.devices.iter().find_map(lock);
+                let lock = |device: &dyn Device| unsafe { device.pin_memory(home.base, home.lockable_bytes) };
+                let lock = self.devices.iter().find_map(|device| lock(&**device));
                 let is_in_progress = |stage: &Stage| matches!(stage, Stage::InProgress);
                 home.page_lock.advance(is_in_progress, lock.map_or(Stage::Refused, Stage::Locked));
             }
