@@ -219,8 +219,8 @@ impl Cuda {
         Ok(unsafe { sys::cuMemFree_v2(address) }.result()?)
     }
 
-    /// Allocates memory from the driver's pool, which keeps it, in the order of a stream, and frees it in the same order. Returns the
-    /// times of both calls in microseconds, or `None` if the driver has no pools.
+    /// Allocates memory from the driver's pool, which keeps it, in the order of a stream, and frees it in the same
+    /// order. Returns the times of both calls in microseconds, or `None` if the driver has no pools.
     pub(crate) fn pooled(&self, bytes: usize, stream: usize) -> Result<Option<[f64; 2]>> {
         // SAFETY: the library is already open, so none of its initializers run.
         let library = unsafe { libloading::Library::new("libcuda.so.1")? };
