@@ -21,7 +21,7 @@ pub(crate) fn no_code<B: Backend>(backend: &B, module: &Module) -> DeviceError {
 ///
 /// A stream executes its work in order; different streams are ordered only by events. All methods may be called from
 /// any thread, but calls that use the same stream are made one at a time. Implementations call
-/// [`may_block`](super::may_block) before calls that may wait for the device or the system.
+/// [`may_block`](crate::sync::may_block) before calls that may wait for the device or the system.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// The name of the interface in error messages.
     const API: &'static str;

@@ -16,9 +16,10 @@
 
 use super::staging::{self, Staged};
 use super::streams::{State, Stream};
-use super::{Backend, Gpu, lock, slabs, stream_of};
+use super::{Backend, Gpu, slabs, stream_of};
 use crate::device::{DeviceCopy, End};
 use crate::error::DeviceError;
+use crate::sync::may_block;
 use std::collections::VecDeque;
 
 /// The number of pieces of a copy that are in progress at once.
@@ -164,7 +165,7 @@ impl<B: Backend> Gpu<B> {
     /// # Safety
     /// The same requirements as for [`Device::copy`](crate::device::Device::copy).
     unsafe fn make_blocking(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        lock::may_block();
+        may_block();
         let spare = self.spare.lock().pop();
         let stream = spare.map_or_else(|| self.backend.stream(), Ok)?;
         // SAFETY: the caller's promise.

@@ -4,9 +4,9 @@
 //! first result is kept.
 
 use super::Backend;
-use super::lock::Lock;
 use crate::error::DeviceError;
 use crate::kernel::{KernelText, Source};
+use crate::sync::Brief;
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ type Modules<B> = FxHashMap<u64, Result<Arc<<B as Backend>::Module>, DeviceError
 /// The cached modules, by program, and functions, by program and kernel name.
 pub(super) struct Kernels<B: Backend> {
     functions: RwLock<Functions<B>>,
-    modules: Lock<Modules<B>>,
+    modules: Brief<Modules<B>>,
 }
 
 impl<B: Backend> Default for Kernels<B> {
     fn default() -> Self {
-        Self { functions: RwLock::default(), modules: Lock::default() }
+        Self { functions: RwLock::default(), modules: Brief::default() }
     }
 }
 

@@ -15,7 +15,7 @@
 //!    of tasks needs neither events nor the host, and branches go to other streams.
 //! 3. Scratch memory belongs to a stream ([`scratch`]). It is given to the next task as soon as the previous task has
 //!    been enqueued, because the stream executes the two one after the other.
-//! 4. No task body is called while a lock is held (see [`streams`]), and no call is made that may block ([`lock`]).
+//! 4. No task body is called while a lock is held (see [`streams`]), and no call is made that may block ([`Brief`]).
 //! 5. An event is recorded when something needs to wait for it, once for everything that was enqueued before it
 //!    ([`streams::Moment`]). A task gets its own event at its end only if that pays off, which is the case if several
 //!    tasks wait for this one, or if tasks take long and few of them come before this one on its stream.
@@ -34,7 +34,6 @@ mod cache;
 mod copies;
 mod graph;
 mod kernels;
-mod lock;
 mod scratch;
 mod session;
 mod slabs;
@@ -54,11 +53,9 @@ use cache::Cache;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use cache::Recipe;
 pub(super) use graph::GraphNode;
-pub(super) use lock::may_block;
 pub(super) use slabs::{Pitches, Slab};
 
 use self::kernels::Kernels;
-use self::lock::Lock;
 use self::session::Session;
 use self::streams::{Flight, Stream};
 use super::{
@@ -70,7 +67,7 @@ use crate::ids::TaskId;
 use crate::kernel::DeviceSite;
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
-use crate::sync::drop_quietly;
+use crate::sync::{Brief, drop_quietly};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,9 +91,9 @@ pub(super) struct Gpu<B: Backend> {
     streams: Vec<Stream<B>>,
     kernels: Kernels<B>,
     /// The stream of each task in flight, and the number of the task's flight.
-    tasks: Lock<FxHashMap<TaskId, (usize, u64)>>,
+    tasks: Brief<FxHashMap<TaskId, (usize, u64)>>,
     /// Streams for copies whose calls block.
-    spare: Lock<Vec<B::Stream>>,
+    spare: Brief<Vec<B::Stream>>,
     /// The moving average of recent task durations, in nanoseconds.
     mean_ns: AtomicU64,
     /// The last field, so that all others are dropped within one visit.
@@ -115,8 +112,8 @@ impl<B: Backend> Gpu<B> {
             streams: streams.collect::<Result<_, DeviceError>>()?,
             capacity_bytes: backend.free_bytes(),
             kernels: Kernels::default(),
-            tasks: Lock::default(),
-            spare: Lock::default(),
+            tasks: Brief::default(),
+            spare: Brief::default(),
             mean_ns: AtomicU64::new(LONG_NS),
             visit: LastVisit::default(),
             backend: Arc::new(backend),

@@ -10,13 +10,13 @@
 //! 1. A moment occurs when all flights with lower numbers than `below` have ended, and moments occur in order.
 //! 2. `behind` never claims more flights than the stream actually waits for.
 
-use super::lock::Lock;
 use super::scratch::Block;
 use super::staging::Staged;
 use super::{Backend, MOST_STREAMS};
 use crate::device::Mark;
 use crate::error::DeviceError;
 use crate::kernel::Kept;
+use crate::sync::Brief;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ pub(super) type Behind = [u64; MOST_STREAMS];
 /// A stream of a device.
 pub(super) struct Stream<B: Backend> {
     pub(super) stream: B::Stream,
-    pub(super) state: Lock<State<B>>,
+    pub(super) state: Brief<State<B>>,
 }
 
 /// The mutable state of a stream.
@@ -92,7 +92,7 @@ impl<B: Backend> Stream<B> {
             scratch: Vec::new(),
             kept: Kept::default(),
         };
-        Self { stream, state: Lock::new(state) }
+        Self { stream, state: Brief::new(state) }
     }
 }
 

@@ -9,11 +9,12 @@ use super::turns::{InTurn, Turns};
 use super::{copies, fenced};
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
-use crate::device::gpu::{Backend, Gpu, GraphNode, Slab, may_block};
+use crate::device::gpu::{Backend, Gpu, GraphNode, Slab};
 use crate::device::guarded::{Guards, Overrun};
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, Groups, KernelText, Limits, Module, Program, RawHandles, Source};
 use crate::machine::UnitKind;
+use crate::sync::may_block;
 use opencl3::command_queue::{
     CommandQueue, enqueue_barrier_with_wait_list, enqueue_marker_with_wait_list, enqueue_nd_range_kernel,
 };

@@ -2,9 +2,10 @@
 
 use super::backend::OpenCl;
 use super::turns::InTurn;
-use crate::device::gpu::{Backend, may_block, no_code};
+use crate::device::gpu::{Backend, no_code};
 use crate::error::DeviceError;
 use crate::kernel::{Code, Module, Program};
+use crate::sync::may_block;
 use opencl3::error_codes::{ClError, error_text};
 use opencl3::program::Program as Object;
 

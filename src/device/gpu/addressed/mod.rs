@@ -39,7 +39,7 @@ use self::objects::{Device, Function, Module, Stream};
 use self::peers::Peers;
 use self::recycler::Recycler;
 use self::transfer::transfers;
-use super::{Backend, Cache, GraphNode, Recipe, Slab, may_block, no_code};
+use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
 use crate::error::DeviceError;
 use crate::kernel::KernelText;
 use parking_lot::Mutex;

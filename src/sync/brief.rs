@@ -1,4 +1,5 @@
-//! Locks that polling and launching need, and the check that no call of an interface blocks while one is held.
+//! Locks that polling, launching and placement need, and the check that no call of a device's interface blocks while
+//! one is held.
 //!
 //! A thread that blocks in a driver under such a lock stops its device: nothing is launched, and no end is noticed.
 //! Builds with debug assertions count the locks that a thread holds. Backends call [`may_block`] before each call that
@@ -14,33 +15,43 @@ thread_local! {
 }
 
 /// A mutex under which no call blocks.
-#[derive(Default)]
-pub(super) struct Lock<T>(Mutex<T>);
+#[derive(Debug, Default)]
+pub(crate) struct Brief<T>(Mutex<T>);
 
-/// The guard of a [`Lock`].
-pub(super) struct Locked<'a, T>(MutexGuard<'a, T>);
+/// The guard of a [`Brief`].
+pub(crate) struct BriefGuard<'a, T>(MutexGuard<'a, T>);
 
-impl<T> Lock<T> {
-    pub(super) fn new(value: T) -> Self {
+impl<T> Brief<T> {
+    pub(crate) fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
-    pub(super) fn lock(&self) -> Locked<'_, T> {
-        let guard = self.0.lock();
+    pub(crate) fn lock(&self) -> BriefGuard<'_, T> {
+        BriefGuard::of(self.0.lock())
+    }
+
+    /// Returns `None` if another guard exists.
+    pub(crate) fn try_lock(&self) -> Option<BriefGuard<'_, T>> {
+        self.0.try_lock().map(BriefGuard::of)
+    }
+}
+
+impl<'a, T> BriefGuard<'a, T> {
+    fn of(guard: MutexGuard<'a, T>) -> Self {
         #[cfg(debug_assertions)]
         HELD.set(HELD.get() + 1);
-        Locked(guard)
+        Self(guard)
     }
 }
 
 #[cfg(debug_assertions)]
-impl<T> Drop for Locked<'_, T> {
+impl<T> Drop for BriefGuard<'_, T> {
     fn drop(&mut self) {
         HELD.set(HELD.get() - 1);
     }
 }
 
-impl<T> Deref for Locked<'_, T> {
+impl<T> Deref for BriefGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -48,7 +59,7 @@ impl<T> Deref for Locked<'_, T> {
     }
 }
 
-impl<T> DerefMut for Locked<'_, T> {
+impl<T> DerefMut for BriefGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
@@ -57,9 +68,13 @@ impl<T> DerefMut for Locked<'_, T> {
 /// Called before a call that may block.
 #[inline]
 #[track_caller]
-pub(in crate::device) fn may_block() {
+#[cfg_attr(
+    not(any(feature = "cuda", feature = "hip", feature = "opencl")),
+    allow(dead_code, reason = "only accelerators have calls that block")
+)]
+pub(crate) fn may_block() {
     #[cfg(debug_assertions)]
-    assert!(HELD.get() == 0, "a call that may block is made under a device's lock");
+    assert!(HELD.get() == 0, "a call that may block is made under a lock that launching or placement needs");
 }
 
 #[cfg(all(test, debug_assertions))]
@@ -68,7 +83,7 @@ mod tests {
 
     #[test]
     fn call_that_may_block_is_refused_under_a_lock() {
-        let (one, other) = (Lock::new(1), Lock::new(2));
+        let (one, other) = (Brief::new(1), Brief::new(2));
         let blocks = || std::panic::catch_unwind(may_block).is_err();
         assert!(!blocks());
         let first = one.lock();
