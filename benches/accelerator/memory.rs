@@ -1,7 +1,7 @@
 //! Cost of device memory: short-lived arrays of changing sizes, on an idle device and while a kernel runs.
 //!
-//! The environment variable `THALWEG_DEVICE_MEMORY` selects the allocator of the whole process, `recycler` or `pool`, so
-//! a comparison takes two runs. `scripts/gpu-suite` makes both.
+//! The environment variable `THALWEG_DEVICE_MEMORY` selects the allocator of the whole process, `recycler` or `pool`,
+//! so a comparison takes two runs. `scripts/gpu-suite` makes both.
 
 use super::cuda::BUSY as BUSY_PROGRAM;
 use super::launches::TOUCH;
@@ -33,7 +33,7 @@ fn round(rt: &Runtime, bytes: usize, round: usize) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() * 1e6)
 }
 
-/// Returns how long eight arrays with a task each take while a kernel runs, and how long it takes until the kernel ends.
+/// Returns how long eight arrays with a task each take while a kernel runs, and how long the kernel takes.
 fn beside_a_kernel(rt: &Runtime, bytes: usize, number: usize, x: &Data<f64>, rounds: i32) -> Result<[f64; 2]> {
     let task = rt.task("busy", (x.inout(),)).gpu(move |k, (mut x,)| k.launch(&BUSY, 1, (&mut x, rounds)));
     let start = Instant::now();

@@ -10,8 +10,8 @@ fn pools() -> &'static PoolFunctions {
     library::pool_functions().expect("pools are used only if the driver has them")
 }
 
-/// Makes a device's pool keep all memory, and lets the other devices reach it. Returns false if the driver has no pools,
-/// or if a device cannot reach the memory.
+/// Makes a device's pool keep all memory, and lets the other devices reach it. Returns false if the driver has no
+/// pools, or if a device cannot reach the memory.
 pub(super) fn open(device: CUdevice) -> Result<bool, ApiError> {
     let Some(pools) = library::pool_functions() else { return Ok(false) };
     let mut count = 0;
