@@ -1,4 +1,5 @@
-//! Calls of the driver that take long or wait for the device: the work that continues meanwhile, and programs that make none.
+//! Calls of the driver that take long or wait for the device: the work that continues meanwhile, and programs that make
+//! none.
 
 use super::drivers::Report;
 use super::programs::{self, next, nexts, runtime, with_units};

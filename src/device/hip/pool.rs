@@ -35,8 +35,8 @@ impl Hip {
             reaching.push(PoolAccess::of_device(other));
         }
         let (mut pool, mut threshold): (Object, _) = (ptr::null_mut(), u64::MAX);
-        // SAFETY: the result pointer is valid, the value of the attribute is a 64-bit number, and the list has this many
-        // entries.
+        // SAFETY: the result pointer is valid, the value of the attribute is a 64-bit number, and the list has this
+        // many entries.
         unsafe {
             call("hipDeviceGetDefaultMemPool", (pools.hipDeviceGetDefaultMemPool)(&mut pool, self.number))?;
             let threshold = ptr::from_mut(&mut threshold).cast();

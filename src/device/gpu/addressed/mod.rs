@@ -1,7 +1,7 @@
 //! The [`Backend`] for interfaces whose device memory has addresses: CUDA and HIP, which differ mostly in names.
 //!
-//! Memory and events are reused rather than freed, unless memory comes from the driver's pool. One thread per stream waits for the events for which callbacks are
-//! registered. Compiled programs are cached on disk. Invariants:
+//! Memory and events are reused rather than freed, unless memory comes from the driver's pool. One thread per stream
+//! waits for the events for which callbacks are registered. Compiled programs are cached on disk. Invariants:
 //! 1. Every call to the interface is made after [`Api::bind`] on the same thread. Calls that take a stream or an
 //!    event rely on the last binding, because the interface returns an error if it is wrong; all other calls bind
 //!    again. They may block, with a few exceptions ([`Device::call_at_once`]).

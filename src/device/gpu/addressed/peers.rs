@@ -1,5 +1,6 @@
-//! Direct access from one device to the memory of others. Access is enabled when it is first needed. The call may block,
-//! so it is made without a lock; if two threads make it at once, the second learns that access is enabled already.
+//! Direct access from one device to the memory of others. Access is enabled when it is first needed. The call may
+//! block, so it is made without a lock; if two threads make it at once, the second learns that access is enabled
+//! already.
 
 use super::api::Api;
 use super::error::{ApiError, PEER_ACCESS_ALREADY_ENABLED};

@@ -1,5 +1,5 @@
-//! Device memory and page-locked host memory that is reused rather than freed, because freeing waits for all work on the
-//! device.
+//! Device memory and page-locked host memory that is reused rather than freed, because freeing waits for all work on
+//! the device.
 //!
 //! Requests are rounded up to *classes*, eight for each power of two, so requests of similar sizes use the same blocks.
 //! Allocating may wait for the device too. Therefore blocks are allocated ahead, in *chunks*: a chunk has at least as

@@ -65,7 +65,8 @@ impl Devices {
         self.homes.insert(cell.datum.id, Arc::new(home));
     }
 
-    /// Requests that a home be page-locked if that pays off. Called before an accelerator copies `bytes` bytes from or to the home.
+    /// Requests that a home be page-locked if that pays off. Called before an accelerator copies `bytes` bytes from or
+    /// to the home.
     pub(super) fn prepare_home(&self, data: DataId, bytes: u64) {
         let home = self.home(data);
         if home.by_request || home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {

@@ -1,7 +1,7 @@
 //! Page-locking of homes, on a separate thread.
 //!
-//! Locking gigabytes takes long, and the driver may wait for the device meanwhile. So a thread that copies only requests
-//! it; until it is done, copies go through staging memory (`device/gpu/copies.rs`).
+//! Locking gigabytes takes long, and the driver may wait for the device meanwhile. So a thread that copies only
+//! requests it; until it is done, copies go through staging memory (`device/gpu/copies.rs`).
 //!
 //! Invariants:
 //! 1. A home is never locked after it has been forgotten: forgetting it withdraws the request, or waits for the call in
