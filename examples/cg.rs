@@ -43,6 +43,9 @@ struct Options {
     /// Record one step's solve, and replay it in every step
     #[arg(long)]
     replay: bool,
+    /// Repeat the iterations of each solve, two at a time, until ‖r‖² is at most this, instead of 25 times
+    #[arg(long, value_name = "BOUND", conflicts_with = "replay")]
+    until: Option<f64>,
     /// Print ζ and the residual of every step
     #[arg(long, short)]
     verbose: bool,
@@ -78,16 +81,21 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     solver.reset()?;
     solver.step(0)?;
     solver.reset()?;
-    let mut recording = if options.replay { Some(solver.record()?) } else { None };
+    let mut recording = match options {
+        Options { replay: true, .. } => Some(solver.record()?),
+        Options { until: Some(_), .. } => Some(solver.record_iterations()?),
+        _ => None,
+    };
     rt.wait()?;
 
     let mut zeta = f64::NAN;
     let start = rt.now();
     for submitted in 0..problem.iterations + STEPS_IN_FLIGHT {
         if submitted < problem.iterations {
-            match &mut recording {
-                Some(solve) => solver.replayed_step(solve, submitted)?,
-                None => solver.step(submitted)?,
+            match (&mut recording, options.until) {
+                (Some(iterations), Some(bound)) => solver.step_until(iterations, bound, submitted)?,
+                (Some(solve), None) => solver.replayed_step(solve, submitted)?,
+                (None, _) => solver.step(submitted)?,
             }
         }
         let Some(step) = submitted.checked_sub(STEPS_IN_FLIGHT) else {

@@ -124,6 +124,11 @@ impl DeviceId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u64);
 
+impl TaskId {
+    /// IDs from this one on belong to internal tasks. No submitted task gets one.
+    pub(crate) const FIRST_INTERNAL: u64 = 1 << 61;
+}
+
 /// A registered data object, numbered in order of registration.
 ///
 /// ```

@@ -146,7 +146,7 @@ pub mod devices {
 /// like any other. See [`AnyData`](dynamic::AnyData) for an example.
 #[cfg(feature = "dynamic")]
 pub mod dynamic {
-    pub use crate::memory::dynamic::{AnyDeviceView, AnyView, Dtype, Op};
+    pub use crate::memory::dynamic::{AnyArgument, AnyDeviceView, AnyKernel, AnyView, Dtype, Op};
     pub use crate::task::dynamic::{AnyAccess, AnyData, AnyRegion};
 }
 

@@ -44,7 +44,8 @@ fn run(program: &Path, arguments: &[&str]) -> Option<(String, String)> {
     // Oclgrind counts the local memory of all kernels of a program, where devices count that of the launched one.
     command.env("OCLGRIND_LOCAL_MEM_SIZE", "65536");
     let output = command.output().unwrap();
-    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    // The verdict comes last, even if the simulator is so slow that the runtime reports a stall.
+    let text = [output.stderr, output.stdout].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     let log = std::fs::read_to_string(&log).unwrap_or_default();
     assert!(output.status.success(), "{} {arguments:?}: {:?}\n{text}\n{log}", program.display(), output.status);
     Some((text, log))

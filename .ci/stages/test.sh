@@ -5,7 +5,11 @@ step "tests of the compiler of loops"
 cargo test --quiet -p thalweg-loops -p thalweg-macros
 step "tests of the format of traces and of the tools that show them"
 cargo test --quiet -p thalweg-trace -p thalweg-trace-tools --features thalweg-trace-tools/sqlite
-step "tests of the C interface"
-cargo test --quiet -p thalweg-c
+step "tests of the C, C++ and Fortran interfaces"
+cargo test --quiet -p thalweg-c --features cuda,hip,opencl
+step "tests of the Python package"
+# In the dev profile, in which the C interface has just built the library with the same features.
+(cd crates/thalweg-python && VIRTUAL_ENV="${THALWEG_PYTHON%/bin/python}" PATH="${THALWEG_PYTHON%/python}:$PATH" maturin develop --quiet &&
+    "$THALWEG_PYTHON" -X dev -m pytest)
 step "the guide's code"
 cargo test --quiet -p thalweg-guide --doc

@@ -36,6 +36,7 @@ chapters! {
     porting_ompss,
     porting_starpu,
     c,
+    python,
     slow_programs,
     costs,
     simulation,

@@ -183,6 +183,11 @@ fn cg_gives_the_same_answer_everywhere() {
 }
 
 #[test]
+fn cg_repeats_iterations_until_the_residual_is_small() {
+    agrees_everywhere("cg", "--class S --blocks 6 --until 1e-22", &["zeta", "error"]);
+}
+
+#[test]
 fn cg_accepts_size_for_class_and_prints_every_step() {
     assert_eq!(verified("cg", "--size s --verbose", &["  "]).len(), 15);
 }

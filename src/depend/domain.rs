@@ -329,7 +329,7 @@ impl Domain {
                 let piece = Piece { block, ..piece };
                 let passes_on = |task: &TaskRef| is_part && task.shared().domain.get().is_some();
                 fragment.predecessors(piece.mode, |(task, flow), is_weak| match task.is_finished() {
-                    false if is_weak || passes_on(&task) => out.push((join::at_piece(&task, flow, piece), flow)),
+                    false if is_weak || passes_on(&task) => out.push((join::at_piece(&task, flow, piece, None), flow)),
                     false => out.push((task, flow)),
                     true => {
                         task.pass_poison(flow, heir);
@@ -405,7 +405,7 @@ impl Domain {
         pieces.iter().for_each(|piece| self.predecessors(*piece, successor, &mut found));
         match found.len() {
             0 | 1 => found.pop(),
-            _ => Some((join::standing_for(&found, successor.shared(), &pieces), Flow::Value)),
+            _ => Some((join::standing_for(&found, successor.shared().location, &pieces), Flow::Value)),
         }
     }
 }

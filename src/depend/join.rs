@@ -16,6 +16,7 @@
 
 use super::domain::live_domain;
 use super::node::{Bodiless, Body, Kinds, Lane, Meta, Own, OwnedTask, Piece, Submitting, TaskRef};
+use super::recorder::Recorder;
 use super::{AccessRecord, Accumulation, Datum, Mode};
 use crate::ids::{DataId, TaskId};
 use crate::sync::CallSite;
@@ -45,7 +46,7 @@ impl LastJoin {
     /// Returns a join that finishes when all of `tasks` have finished, along with every task that replaces them at
     /// `datum`.
     #[cold]
-    pub(super) fn of(&mut self, datum: &Datum, tasks: Vec<Predecessor>, made_for: TaskId) -> TaskRef {
+    pub(super) fn of(&mut self, datum: &Datum, tasks: Vec<Predecessor>, recorder: Option<&Recorder>) -> TaskRef {
         let equal = |(a, b): (&Predecessor, &Predecessor)| (a.0.address(), a.1) == (b.0.address(), b.1);
         if let Some((data, known, join)) = self.0.as_deref()
             && *data == datum.id
@@ -55,7 +56,7 @@ impl LastJoin {
             return join.clone();
         }
         let piece = Piece { data: datum.id, block: datum.whole(), mode: Mode::Inout };
-        let join = make_plain(&tasks, (made_for, CallSite::caller()), &[piece]);
+        let join = make_plain(&tasks, CallSite::caller(), &[piece], recorder);
         self.0 = Some(Box::new((datum.id, tasks, join.clone())));
         join
     }
@@ -75,6 +76,7 @@ pub(super) fn combining(
     members: &[Predecessor],
     group: Arc<Accumulation>,
     part: Piece,
+    recorder: Option<&Recorder>,
 ) -> (TaskRef, Option<OwnedTask>) {
     let first = members[0].0.shared();
     let accesses = {
@@ -82,26 +84,26 @@ pub(super) fn combining(
         move |visit: &mut dyn FnMut(AccessRecord<'_>)| group.visit(&part.block, visit)
     };
     let body = Bodiless::new(Kinds::NONE, accesses).at([part]).completing(move || group.combine(&part.block));
-    make(members, (first.id, first.name.clone(), first.location), body)
+    make(members, (first.id, first.name.clone(), first.location), body, recorder)
 }
 
 /// Makes a join that finishes when all accesses to the piece by the children of `task`, which holds the piece weakly,
 /// have ended.
 #[cold]
-pub(super) fn at_piece(task: &TaskRef, flow: Flow, piece: Piece) -> TaskRef {
-    standing_for(&[(task.clone(), flow)], task.shared(), &[piece])
+pub(super) fn at_piece(task: &TaskRef, flow: Flow, piece: Piece, recorder: Option<&Recorder>) -> TaskRef {
+    make_plain(&[(task.clone(), flow)], task.shared().location, &[piece], recorder)
 }
 
 /// Makes a join that finishes when all of `tasks` have finished, along with the tasks that replace them at these
-/// pieces. The join's header names the task that it was made for.
+/// pieces. The join is made for a task that is submitted at `location`.
 #[cold]
-pub(super) fn standing_for(tasks: &[Predecessor], made_for: &Meta, pieces: &[Piece]) -> TaskRef {
-    make_plain(tasks, (made_for.id, made_for.location), pieces)
+pub(super) fn standing_for(tasks: &[Predecessor], location: CallSite, pieces: &[Piece]) -> TaskRef {
+    make_plain(tasks, location, pieces, None)
 }
 
-fn make_plain(tasks: &[Predecessor], (id, location): (TaskId, CallSite), pieces: &[Piece]) -> TaskRef {
+fn make_plain(tasks: &[Predecessor], location: CallSite, pieces: &[Piece], recorder: Option<&Recorder>) -> TaskRef {
     let body = Bodiless::new(Kinds::NONE, |_| ()).at(pieces);
-    let (join, ready) = make(tasks, (id, Cow::Borrowed("join"), location), body);
+    let (join, ready) = make(tasks, (next_id(), Cow::Borrowed("join"), location), body, recorder);
     if let Some(ready) = ready {
         ready.finish(|_| unreachable!("no task waits for a new join"));
     }
@@ -126,12 +128,15 @@ fn helper(
     join: bool,
     accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + Sync + 'static,
 ) -> Submitting {
-    /// The next ID. Starts above all IDs that submitted tasks can get.
-    static NEXT: AtomicU64 = AtomicU64::new(1 << 61);
-    let id = TaskId(NEXT.fetch_add(1, Ordering::Relaxed));
-    let meta = Meta { join, ..header((id, Cow::Borrowed("replay"), CallSite::caller())) };
+    let meta = Meta { join, ..header((next_id(), Cow::Borrowed("replay"), CallSite::caller())) };
     let body = Bodiless::new(Kinds::NONE, accesses);
     Submitting::new(|| meta, own, body, 1, |body| body as *mut (dyn Body + 'static))
+}
+
+/// Returns an ID that no other task gets.
+fn next_id() -> TaskId {
+    static NEXT: AtomicU64 = AtomicU64::new(TaskId::FIRST_INTERNAL);
+    TaskId(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn header((id, name, location): (TaskId, Cow<'static, str>, CallSite)) -> Meta {
@@ -143,11 +148,15 @@ fn make<B: Body + 'static>(
     tasks: &[Predecessor],
     made_for: (TaskId, Cow<'static, str>, CallSite),
     body: B,
+    recorder: Option<&Recorder>,
 ) -> (TaskRef, Option<OwnedTask>) {
     let meta = header(made_for);
     let mut join = Submitting::new(|| meta, Own::default(), body, 1, |body| body as *mut (dyn Body + 'static));
     let mut left = tasks.to_vec();
     while let Some((task, flow)) = left.pop() {
+        if let Some(recorder) = recorder {
+            recorder.edge(task.shared(), join.shared(), flow, None);
+        }
         if join.wait_for(&task, flow).is_ok() {
             continue;
         }

@@ -78,5 +78,5 @@ pub(crate) use queues::{ReadyStage, TaskQueue};
 pub(crate) use recorder::{Recorder, tracer_of};
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
-pub(crate) use replay::{Aftermath, Freezer, Fringe, Keeps, Replays, Round, Settle, replays_at_end};
+pub(crate) use replay::{Aftermath, Again, Freezer, Fringe, Keeps, Replays, Round, Settle, replays_at_end};
 pub(crate) use sources::Sources;

@@ -13,7 +13,7 @@ use super::mode::Mode;
 use super::node::{Meta, Submitting};
 use crate::ids::TaskId;
 use crate::sync::Flow;
-use crate::trace::{self, Describe, InRecording, Tracer};
+use crate::trace::{self, BorderPart, Describe, InRecording, Tracer};
 use std::sync::Arc;
 
 /// The recorder of one runtime; see the module documentation.
@@ -22,17 +22,24 @@ pub(crate) struct Recorder {
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// If present, the tasks are those of a recording.
     recording: Option<InRecording>,
+    /// Whether newcomers wait for nothing and only become predecessors of later tasks.
+    waits_for_nothing: bool,
 }
 
 impl Recorder {
     pub(crate) fn new(graph: Option<GraphLog>, tracer: Option<Arc<Tracer>>) -> Self {
-        Self { graph, tracer, recording: None }
+        Self { graph, tracer, recording: None, waits_for_nothing: false }
+    }
+
+    /// Returns a recorder for gates at the border of a frozen graph, for a trace.
+    pub(super) fn of_gates(tracer: &Arc<Tracer>, waits_for_nothing: bool) -> Self {
+        Self { graph: None, tracer: Some(tracer.clone()), recording: None, waits_for_nothing }
     }
 
     /// Returns a recorder for the tasks of a recording whose first task is `first`, if there is a trace.
     pub(crate) fn of_recording(&self, first: TaskId) -> Option<Self> {
         let recording = InRecording::begin(self.tracer.clone()?, first);
-        Some(Self { graph: None, tracer: self.tracer.clone(), recording: Some(recording) })
+        Some(Self { recording: Some(recording), ..Self::new(None, self.tracer.clone()) })
     }
 
     /// Records that the program submitted a task, possibly from the body of another task.
@@ -59,18 +66,31 @@ impl Recorder {
         }
     }
 
-    /// Records that the task `to` depends on `from`. `datum` is the data object that causes the dependence, if known.
+    /// Records that the task `to` depends on `from`; each may be a join. `datum` is the data object that causes the
+    /// dependence, if known. Returns false if `to` need not wait.
     #[cold]
-    pub(crate) fn edge(&self, from: TaskId, to: TaskId, flow: Flow, datum: Option<&Datum>) {
-        if let Some(graph) = &self.graph {
-            graph.edge(from, to, flow);
+    pub(super) fn edge(&self, from: &Meta, to: &Meta, flow: Flow, datum: Option<&Datum>) -> bool {
+        if self.waits_for_nothing {
+            return false;
         }
+        if let Some(graph) = self.graph.as_ref().filter(|_| !from.join && !to.join) {
+            graph.edge(from.id, to.id, flow);
+        }
+        let (from, to) = (from.id, to.id);
         if let Some(tracer) = &self.tracer {
             let (data, carries_value) = (datum.map(|datum| (datum.id, datum as &dyn Describe)), flow == Flow::Value);
             match &self.recording {
                 None => tracer.dependence(from, to, carries_value, data),
                 Some(recording) => recording.dependence(from, to, carries_value, data),
             }
+        }
+        true
+    }
+
+    /// Records which tasks of a recording use each part of its border.
+    pub(super) fn border<'a>(&self, border: impl Iterator<Item = (BorderPart, &'a Datum)>) {
+        if let Some(recording) = &self.recording {
+            recording.border(border.map(|(part, datum)| (part, (datum.id, datum as &dyn Describe))));
         }
     }
 

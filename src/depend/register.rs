@@ -284,9 +284,11 @@ impl Newcomer<'_> {
             return; // another newcomer may have overwritten the stamp; a second edge is harmless
         }
         predecessor.set_stamp(this);
-        if let Some(recorder) = self.recorder.filter(|_| !predecessor.shared().join && !self.task.shared().join) {
+        if let Some(recorder) = self.recorder {
             let datum = self.accesses.get(self.current).map(|access| access.datum);
-            recorder.edge(predecessor.shared().id, self.task.shared().id, flow, datum);
+            if !recorder.edge(predecessor.shared(), self.task.shared(), flow, datum) {
+                return;
+            }
         }
         if self.task.wait_for(predecessor, flow).is_err() {
             predecessor.set_stamp(0); // there is no edge, so every access must look up the tasks that replace it
@@ -319,7 +321,8 @@ impl Newcomer<'_> {
     #[cold]
     pub(super) fn join_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) -> TaskRef {
         self.latest = 0;
-        join::at_piece(predecessor, flow, Piece { block: part.block(), ..Piece::of(&self.accesses[self.current]) })
+        let piece = Piece { block: part.block(), ..Piece::of(&self.accesses[self.current]) };
+        join::at_piece(predecessor, flow, piece, self.recorder)
     }
 
     /// Makes the newcomer wait for the tasks that replace a predecessor whose body has ended.
@@ -434,7 +437,7 @@ impl Newcomer<'_> {
     /// Returns a join that stands for all of these tasks.
     pub(super) fn join(&mut self, tasks: Vec<Predecessor>) -> TaskRef {
         self.latest = 0;
-        self.last_join.of(self.accesses[self.current].datum, tasks, self.task.shared().id)
+        self.last_join.of(self.accesses[self.current].datum, tasks, self.recorder)
     }
 
     /// Returns a join that combines what a group of these members has accumulated at `part`.
@@ -447,7 +450,7 @@ impl Newcomer<'_> {
     ) -> TaskRef {
         self.latest = 0;
         let part = Piece { block: part, mode: Mode::Inout, ..Piece::of(&self.accesses[self.current]) };
-        let (join, ready) = join::combining(&members, group, part);
+        let (join, ready) = join::combining(&members, group, part, self.recorder);
         self.leftover.get_or_insert_default().joins.extend(ready);
         join
     }

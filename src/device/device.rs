@@ -26,8 +26,39 @@ pub(crate) enum Mark {
 #[derive(Debug)]
 pub(crate) struct Completion {
     pub(crate) mark: Mark,
-    /// How long the task or copy occupied the stream, in nanoseconds, or why it failed.
-    pub(crate) result: Result<u64, DeviceError>,
+    /// How long the task or copy took, or why it failed.
+    pub(crate) result: Result<Took, DeviceError>,
+}
+
+/// How long a task or copy took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Took {
+    /// How long it occupied the stream as the host sees it, in nanoseconds.
+    pub(crate) elapsed_ns: u64,
+    /// When it was on the device, if the device notes times.
+    pub(crate) on_device: Option<OnDevice>,
+}
+
+/// Times of a task or copy by the device's clock, converted to the host's ([`HostClock`](crate::trace::HostClock)).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnDevice {
+    /// When the host began to enqueue it.
+    pub(crate) enqueued: u64,
+    /// When the device began it.
+    pub(crate) begun: u64,
+    /// When the device ended it.
+    pub(crate) ended: u64,
+}
+
+impl OnDevice {
+    /// Returns the times of a task that is on several devices.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            enqueued: self.enqueued.min(other.enqueued),
+            begun: self.begun.min(other.begun),
+            ended: self.ended.max(other.ended),
+        }
+    }
 }
 
 /// A callback for when a task or copy may have ended. It may be called from any thread.
@@ -205,6 +236,11 @@ pub(crate) trait Accelerator: Device {
     /// Returns the kind of units of the device's interface. The unit's own kind does not determine it, because a unit
     /// of kind `GPU` may use any interface.
     fn interface(&self) -> UnitKind;
+
+    /// Returns whether the device can repeat the launches of a task by itself.
+    fn has_loops(&self) -> bool {
+        false
+    }
 
     /// Begins to enqueue a task that runs after the tasks in `after`, as far as they are still in flight. The task will
     /// [follow](TaskSession::follow) the tasks in `later`.

@@ -20,8 +20,13 @@ pub(crate) struct Opened {
 /// meter is looked up only when the function is called.
 pub(crate) type MeterOf = Box<dyn Fn() -> Option<Result<Box<dyn EnergyMeter>, MeterError>>>;
 
-/// Opens the machine's devices, in the order of their IDs. `emulated` describes the emulated devices.
-pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice) -> Result<Vec<Opened>, BuildError> {
+/// Opens the machine's devices, in the order of their IDs. `emulated` describes the emulated devices. If `is_timed`,
+/// accelerators report when they begin and end tasks and copies.
+pub(crate) fn open(
+    machine: &Machine,
+    emulated: impl Fn(usize) -> EmulatedDevice,
+    is_timed: bool,
+) -> Result<Vec<Opened>, BuildError> {
     let mut search = Search::default();
     let mut devices: Vec<Opened> = Vec::new();
     for unit in machine.device_units() {
@@ -38,7 +43,7 @@ pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice
                 }
                 kind => {
                     let needed = machine.device_units().filter(|u| u.kind == kind).map(|u| u.devices.len()).sum();
-                    let found = search.next(kind);
+                    let found = search.next(kind, is_timed);
                     found.map_err(|found| BuildError::NoDevice { kind, needed, found })?
                 }
             });
@@ -55,7 +60,7 @@ struct Search {
 
 impl Search {
     /// Opens the next accelerator for a kind of unit. The error lists the reason for each interface that was tried.
-    fn next(&mut self, kind: UnitKind) -> Result<Opened, String> {
+    fn next(&mut self, kind: UnitKind, is_timed: bool) -> Result<Opened, String> {
         let interfaces: &[InterfaceId] = match kind {
             UnitKind::Cuda => &[InterfaceId::Cuda],
             UnitKind::Hip => &[InterfaceId::Hip],
@@ -67,7 +72,7 @@ impl Search {
         };
         let mut reasons = Vec::new();
         for interface in interfaces {
-            match self.open(*interface, kind) {
+            match self.open(*interface, kind, is_timed) {
                 Ok(device) => return Ok(device),
                 Err(why) => reasons.push(format!("{}: {why}", interface.name())),
             }
@@ -75,7 +80,7 @@ impl Search {
         Err(reasons.join("; "))
     }
 
-    fn open(&mut self, interface: InterfaceId, kind: UnitKind) -> Result<Opened, String> {
+    fn open(&mut self, interface: InterfaceId, kind: UnitKind, is_timed: bool) -> Result<Opened, String> {
         let all = interface.find()?;
         let names: Vec<_> = all.iter().map(|found| found.name()).collect();
         let what = match (interface, kind) {
@@ -87,7 +92,7 @@ impl Search {
         };
         let n = self.pick(interface, &names, what, |n| all[n].serves(kind))?;
         let found = all[n];
-        let device = found.open().map_err(|error| error.to_string())?;
+        let device = found.open(is_timed).map_err(|error| error.to_string())?;
         Ok(Opened { device, meter: Box::new(move || found.meter()) })
     }
 

@@ -22,9 +22,9 @@ pub(super) trait Discovered {
         None
     }
 
-    /// Opens the device.
+    /// Opens the device. If `is_timed`, it reports when it begins and ends tasks and copies.
     ///
     /// # Errors
     /// Returns an error if the device cannot be used.
-    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError>;
+    fn open(&self, is_timed: bool) -> Result<Box<dyn Accelerator>, DeviceError>;
 }

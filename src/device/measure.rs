@@ -55,7 +55,7 @@ pub fn measurement(interface: &str, number: usize) -> Result<Measurement, Device
     let missing = || DeviceError::Lost { device: device.clone(), what: "it is not there".to_owned() };
     let interface = InterfaceId::ALL.into_iter().find(|known| known.name() == interface).ok_or_else(missing)?;
     let found = interface.find().map_err(|_| missing())?;
-    measure(&*found.get(number).ok_or_else(missing)?.open()?)
+    measure(&*found.get(number).ok_or_else(missing)?.open(false)?)
 }
 
 /// Measures a device.

@@ -47,7 +47,8 @@ pub use compile::compile_for;
 #[cfg(feature = "cuda")]
 pub use cuda::Cudarc;
 pub(crate) use device::{
-    Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Synchronous, TaskSession, Waker,
+    Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, OnDevice, Synchronous, TaskSession,
+    Took, Waker,
 };
 pub(crate) use discover::{MeterOf, Opened, open};
 use emulated::Emulated;

@@ -6,7 +6,8 @@ use super::shared::{Ran, Shared};
 #[cfg(feature = "spans")]
 use crate::depend::{Context, Meta};
 use crate::depend::{OwnedTask, Settle, tracer_of};
-use crate::engine::{Outcome, Span};
+use crate::device::{OnDevice, Took};
+use crate::engine::{CopyTime, Outcome, Span};
 use crate::error::FailureReason;
 use crate::ids::{DeviceId, TaskId, UnitId};
 use crate::trace::{Between, End, Happened, InState};
@@ -76,18 +77,37 @@ impl Shared {
         }))
     }
 
-    /// Records the run of a task whose time was measured. The run ended at the time in `outcome`, or now if that has
-    /// no time.
-    pub(super) fn trace_measured(&self, task: &OwnedTask, unit: UnitId, device: Option<DeviceId>, outcome: &Outcome) {
+    /// Records the run of a task whose time was measured: the time on the device if known, and otherwise the time in
+    /// `outcome`. A run without a time ended now.
+    pub(super) fn trace_measured(
+        &self,
+        task: &OwnedTask,
+        unit: UnitId,
+        (device, on_device): (Option<DeviceId>, Option<OnDevice>),
+        outcome: &Outcome,
+    ) {
         let Some(tracer) = tracer_of(&self.tracer, task.shared()) else { return };
         let id = task.shared().id;
-        match outcome {
-            Outcome::Done(Span { elapsed_ns, ended_ns }) => {
+        match (outcome, on_device) {
+            (Outcome::Done(_), Some(OnDevice { begun, ended, .. })) => {
+                let (begun, ended) = (tracer.at_host(begun), tracer.at_host(ended));
+                tracer.ran(id, Some(unit), device, (ended, ended.saturating_sub(begun)), End::Done);
+            }
+            (Outcome::Done(Span { elapsed_ns, ended_ns }), None) => {
                 let span = (tracer.at_ns(*ended_ns), tracer.ticks(*elapsed_ns));
                 tracer.ran(id, Some(unit), device, span, End::Done);
             }
-            Outcome::Skipped => tracer.note(id, Happened::Poisoned),
+            (Outcome::Skipped, _) => tracer.note(id, Happened::Poisoned),
             _ => tracer.ran(id, Some(unit), device, (tracer.now(), 0), End::Failed),
         }
+    }
+
+    /// Returns the time of a copy that a device made.
+    pub(super) fn time_of_copy(&self, took: Took) -> CopyTime {
+        let on_device = self.tracer.as_ref().zip(took.on_device).map(|(tracer, times)| {
+            let OnDevice { enqueued, begun, ended } = times;
+            [enqueued, begun, ended].map(|time| tracer.at_host(time))
+        });
+        CopyTime { on_device, ..CopyTime::alone(took.elapsed_ns) }
     }
 }

@@ -45,6 +45,8 @@ pub(super) enum Motion {
 pub(crate) struct Window {
     size: u64,
     look_every: u32,
+    /// Whether submissions wait; otherwise only [`crate::Runtime::wait_for_room`] does.
+    is_kept_by_submissions: bool,
     state: Mutex<State>,
 }
 
@@ -63,10 +65,10 @@ struct State {
 }
 
 impl Window {
-    pub(crate) fn new(size: u64) -> Self {
+    pub(crate) fn new(size: u64, is_kept_by_submissions: bool) -> Self {
         let look_every = (size / 4).clamp(1, LOOK_EVERY) as u32;
         let state = State { granted: 0, finished: 0, since: Instant::now(), patience: NOTHING_RUNS, grants: 0 };
-        Self { size, look_every, state: Mutex::new(state) }
+        Self { size, look_every, is_kept_by_submissions, state: Mutex::new(state) }
     }
 
     /// Returns whether a submitting thread should check the window now. `until_look` counts down the thread's
@@ -86,6 +88,12 @@ impl Window {
     #[inline]
     pub(super) fn stride(&self) -> usize {
         self.look_every as usize
+    }
+
+    /// Returns whether a submission has to wait if it finds this many pending tasks.
+    #[inline]
+    pub(super) fn stops_submission(&self, pending: u64) -> bool {
+        self.is_kept_by_submissions && pending > self.size
     }
 
     /// Returns the number of tasks that may be pending.
@@ -151,7 +159,7 @@ mod tests {
 
     #[test]
     fn finished_tasks_take_a_grant_back() {
-        let window = Window::new(100);
+        let window = Window::new(100, true);
         assert_eq!((window.target(100, 0), window.target(101, 0)), (None, Some(50)));
         window.grant(150);
         assert_eq!((window.target(600, 0), window.target(601, 0)), (None, Some(550)), "three times as many again");
@@ -161,7 +169,7 @@ mod tests {
 
     #[test]
     fn submitter_waits_longer_for_long_tasks_and_not_while_nothing_runs() {
-        let window = Window::new(1);
+        let window = Window::new(1, true);
         let wait = |seconds| window.state.lock().since = Instant::now() - Duration::from_secs(seconds);
         assert!(window.patience(0, || unreachable!("too early to look")).is_some());
         wait(1);
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn task_finished_between_two_waits_ends_the_doubling() {
-        let window = Window::new(1);
+        let window = Window::new(1, true);
         (0..20).for_each(|_| window.grant(1));
         let wait = || window.state.lock().since = Instant::now() - Duration::from_secs(1);
         window.target(u64::MAX, 0);

@@ -54,12 +54,15 @@ pub(crate) struct CopyTime {
     pub(crate) elapsed_ns: Nanos,
     /// The part of `elapsed_ns` that the copy spent waiting for other copies on its link.
     pub(crate) waited_ns: Nanos,
+    /// When the copy was enqueued, and when the device began and ended it, if the device notes times: for the trace, on
+    /// its clock.
+    pub(crate) on_device: Option<[u64; 3]>,
 }
 
 impl CopyTime {
     /// Returns the time of a copy that was measured without any waiting.
     pub(crate) fn alone(elapsed_ns: Nanos) -> Self {
-        Self { elapsed_ns, waited_ns: 0 }
+        Self { elapsed_ns, waited_ns: 0, on_device: None }
     }
 }
 

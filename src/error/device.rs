@@ -74,6 +74,14 @@ pub enum DeviceError {
         /// The requested threads, in three dimensions.
         threads: [usize; 3],
     },
+    /// A kernel that is known only at run time was given other arguments than its head declares.
+    #[error("cannot launch kernel `{kernel}`: {problem}; try the arguments that its head declares")]
+    Arguments {
+        /// The kernel's name.
+        kernel: String,
+        /// The difference.
+        problem: String,
+    },
     /// The device lacks something that a launch requests.
     #[error("cannot launch kernel `{kernel}` on {device}: {why}")]
     Unsupported {

@@ -116,6 +116,12 @@ pub enum SubmitError {
         /// The problem, and what to try.
         problem: String,
     },
+    /// A recording cannot be repeated, or not on this condition.
+    #[error("cannot repeat a recording: {problem}")]
+    Repeat {
+        /// The problem, and what to try.
+        problem: String,
+    },
     /// The data object is no longer registered, because `take` has returned it.
     #[error("cannot access {data} in {task}: it was taken back from the runtime; try registering it again")]
     Taken {

@@ -1,7 +1,16 @@
 //! State that devices keep between two enqueues of the same run of tasks, to speed up its launches.
 
+use super::{DeviceSite, ElementType};
 use std::any::Any;
 use std::fmt;
+
+/// The end of a loop that a device repeats by itself.
+pub(crate) struct Until {
+    /// The maximum number of iterations, at least 1.
+    pub(crate) at_most: u64,
+    /// The number at this site, of this type, ends the loop when it is not above the bound, whose bytes come first.
+    pub(crate) number: Option<(DeviceSite, ElementType, [u8; 8])>,
+}
 
 /// The state that each device keeps; only the device itself looks into it.
 #[derive(Default)]

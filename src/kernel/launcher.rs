@@ -6,7 +6,7 @@
 use super::value::ArgumentValue;
 use super::{
     Arguments, DeviceRegion, Graphs, Groups, Kept, Kernel, KernelText, LaunchShape, ModuleKernel, ModuleParameters,
-    Parameters, RawHandles, Scalar, Scratch,
+    Parameters, RawHandles, Scalar, Scratch, Until,
 };
 use crate::error::DeviceError;
 use crate::machine::UnitKind;
@@ -60,6 +60,12 @@ pub(crate) trait Enqueue {
 
     /// Discards the current part because it has failed: none of its kernels are launched.
     fn drop_part(&mut self);
+
+    /// Launches the recorded parts again and again, until the device finds that a number is small. The device must have
+    /// loops.
+    fn launch_loop(&mut self, _until: &Until) -> Result<(), DeviceError> {
+        unreachable!("only one device repeats launches")
+    }
 
     /// Launches the recorded parts. Uses and updates the device's state in `known`.
     fn launch_graph(&mut self, known: &mut Graphs) -> Result<(), DeviceError>;
@@ -159,10 +165,19 @@ impl<'a> Launcher<'a> {
         P: Parameters,
         A: Arguments<P>,
     {
-        let text = kernel.text();
-        let Some(groups) = groups(text, threads.into())? else { return Ok(()) };
+        self.launch_values(kernel.text(), threads.into(), |values| arguments.values(values))
+    }
+
+    /// Enqueues a kernel of a [`Program`](super::Program) with these values, whose types are those of its parameters.
+    pub(crate) fn launch_values(
+        &mut self,
+        text: &KernelText,
+        threads: Threads,
+        put: impl FnOnce(&mut Vec<ArgumentValue>),
+    ) -> Result<(), DeviceError> {
+        let Some(groups) = groups(text, threads)? else { return Ok(()) };
         self.values.clear();
-        arguments.values(&mut self.values);
+        put(&mut self.values);
         text.bounds.check(text.name, &text.names, &self.values)?;
         self.device.check_reach(text, &self.values)?;
         self.device.launch(text, groups.into(), &self.values)

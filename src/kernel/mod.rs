@@ -49,7 +49,7 @@ pub use signature::{ElementType, Parameter};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
 pub(crate) use combination::{Combination, Operation};
-pub(crate) use graphs::Graphs;
+pub(crate) use graphs::{Graphs, Until};
 pub(crate) use groups::Groups;
 pub(crate) use launcher::{Enqueue, Limits};
 pub(crate) use module::Code;

@@ -187,7 +187,7 @@ pub(crate) struct KernelText {
     pub(crate) name: &'static str,
     pub(crate) group: [u32; 3],
     /// The names of the kernel's parameters.
-    pub(super) names: [&'static str; MOST_PARAMETERS],
+    pub(crate) names: [&'static str; MOST_PARAMETERS],
     pub(super) bounds: Bounds,
     /// Cached [`Self::source_key`]; 0 until the key is first needed.
     key: AtomicU64,
@@ -202,6 +202,15 @@ impl KernelText {
         bounds: Bounds,
     ) -> Self {
         Self { source, name, group, names, bounds, key: AtomicU64::new(0) }
+    }
+
+    /// Returns the kernel `name` of `program` with its parameters, for texts that are known only at run time.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn of(program: &Program, name: &'static str) -> Result<(Self, Vec<super::Parameter>), SignatureError> {
+        let signature = signature::parse(program.own_text(), name, program.own_defines())?;
+        let parameters = signature.parameters().to_vec();
+        let Signature { group, names, bounds, .. } = signature;
+        Ok((Self::new(Source::Program(*program), name, group, names, bounds), parameters))
     }
 
     /// Returns a key that identifies the kernel's program or module.

@@ -69,6 +69,8 @@ pub enum Span {
     Once,
     /// The task stays for all future replays, and reads the values given to each replay.
     Always,
+    /// The task is an iteration of a loop, and keeps the values that the loop has had since its submission.
+    Loop,
 }
 
 /// The sites of those regions of a task that have no view yet; `None` if the regions are in the host copies.

@@ -114,9 +114,11 @@ pub(crate) struct DeviceArray {
 }
 
 impl DeviceArray {
-    /// Takes over a tensor whose memory is claimed as a replica, and reserves a home for the data object.
-    pub(crate) fn new<T: Element>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
-        let home = Reserved::new::<T>(layout.extents.iter().product());
+    /// Takes over a tensor whose memory is claimed as a replica, and reserves a home for the data object, allocated as
+    /// `T`.
+    pub(crate) fn new<T: Element>(tensor: Tensor, layout: &Layout, element_bytes: usize, claim: Claim) -> Self {
+        let bytes = layout.extents.iter().product::<usize>() * element_bytes;
+        let home = Reserved::new::<T>(bytes.div_ceil(size_of::<T>()));
         Self { _claim: claim, tensor, home }
     }
 

@@ -202,23 +202,31 @@ impl DataCell {
     }
 
     /// Creates a data object whose home was allocated by another library.
-    pub(crate) fn foreign<T: Element>(runtime: u64, id: DataId, layout: &TensorLayout, home: ForeignArray) -> Self {
-        let datum = Datum::new(id, &layout.shape, size_of::<T>(), false);
-        Self::with_home::<T>(runtime, datum, Some(Home::Foreign(home)), layout.first, layout.strides)
-    }
-
-    /// Creates a data object in device memory that was allocated by another library.
-    pub(crate) fn adopted<T: Element>(
+    pub(crate) fn foreign(
         runtime: u64,
         id: DataId,
         layout: &TensorLayout,
-        space: SpaceId,
-        home: DeviceArray,
+        (element_bytes, element_align): (usize, usize),
+        home: ForeignArray,
     ) -> Self {
-        let mut datum = Datum::new(id, &layout.shape, size_of::<T>(), false);
+        let datum = Datum::new(id, &layout.shape, element_bytes, false);
+        let home = Some(Home::Foreign(home));
+        Self { element_align, ..Self::with_home::<u8>(runtime, datum, home, layout.first, layout.strides) }
+    }
+
+    /// Creates a data object in device memory that was allocated by another library.
+    pub(crate) fn adopted(
+        runtime: u64,
+        id: DataId,
+        layout: &TensorLayout,
+        (element_bytes, element_align): (usize, usize),
+        (space, home): (SpaceId, DeviceArray),
+    ) -> Self {
+        let mut datum = Datum::new(id, &layout.shape, element_bytes, false);
         datum.set_adopted_in(space);
         let (first, strides) = (home.first(), strides_of(datum.shape()));
-        Self::with_home::<T>(runtime, datum, Some(Home::Adopted(home)), first, strides)
+        let home = Some(Home::Adopted(home));
+        Self { element_align, ..Self::with_home::<u8>(runtime, datum, home, first, strides) }
     }
 
     /// Creates a data object whose home devices access in place.

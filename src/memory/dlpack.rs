@@ -35,7 +35,8 @@ pub struct DlDevice {
 }
 
 impl DlDevice {
-    pub(crate) const HOST: Self = Self { device_type: 1, device_id: 0 };
+    /// Host memory.
+    pub const HOST: Self = Self { device_type: 1, device_id: 0 };
 
     /// Returns whether the host can access the memory.
     pub(crate) fn is_host(self) -> bool {
@@ -233,51 +234,90 @@ impl Tensor {
         } else {
             array.iter().copied().collect()
         };
-        let mut strides = vec![1; shape.len()];
+        let mut strides = vec![1i64; shape.len()];
         for d in (1..shape.len()).rev() {
-            strides[d - 1] = strides[d] * shape[d];
+            strides[d - 1] = strides[d] * shape[d] as i64;
         }
         let first = elements.as_ptr().cast_mut().cast();
         // SAFETY: the tensor owns the vector, so the elements stay in place as long as the tensor exists, and nothing
         // else accesses them.
-        unsafe { Self::owned::<T, _>(elements, first, DlDevice::HOST, &shape, &strides, false) }
+        unsafe { Self::owned(elements, first, DlDevice::HOST, T::DATA_TYPE, &shape, strides, false) }
     }
 
     /// Makes a tensor of a region of this shape, which an internal task keeps at `site` until `owner` is dropped. If
     /// `is_shared`, the region may only be read.
-    pub(crate) fn lent<T: DlElement, O: Send + 'static>(
+    pub(crate) fn lent<O: Send + 'static>(
         owner: O,
         site: &LentSite,
+        data_type: DlDataType,
         shape: &[usize],
         is_shared: bool,
     ) -> Self {
         let LentSite { memory, first, strides } = *site;
+        let strides = strides[..shape.len()].iter().map(|stride| *stride as i64).collect();
         // SAFETY: while the task holds the region, no other task writes the region, and if the task updates it, no
         // other task touches it at all. Neither the region nor its replica is released before the owner is dropped.
-        unsafe { Self::owned::<T, _>(owner, first, memory, shape, &strides[..shape.len()], is_shared) }
+        unsafe { Self::owned(owner, first, memory, data_type, shape, strides, is_shared) }
+    }
+
+    /// Makes a tensor of memory that `owner` keeps alive. The owner is dropped with the tensor, on any thread. Strides
+    /// are in elements, one per dimension.
+    ///
+    /// ```
+    /// use thalweg::dlpack::{DlDevice, DlElement, Tensor};
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let mut owner = vec![1.0f64; 6].into_boxed_slice();
+    /// let first = owner.as_mut_ptr().cast();
+    /// // SAFETY: the owner keeps the elements in place, and nothing else uses them.
+    /// let tensor = unsafe { Tensor::from_parts(owner, first, DlDevice::HOST, f64::DATA_TYPE, &[2, 3], &[3, 1]) };
+    /// let x: Data<f64, Ix2> = rt.from_dlpack(tensor)?;
+    /// assert_eq!(rt.take(x)?.sum(), 6.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    /// Until the owner is dropped, elements of this type are at `first` in this shape on this device, and only the
+    /// tensor's owner touches them.
+    ///
+    /// # Panics
+    /// Panics if the numbers of extents and strides differ.
+    #[track_caller]
+    pub unsafe fn from_parts<O: Send + 'static>(
+        owner: O,
+        first: *mut u8,
+        device: DlDevice,
+        data_type: DlDataType,
+        shape: &[usize],
+        strides: &[isize],
+    ) -> Self {
+        assert_eq!(shape.len(), strides.len(), "a tensor has a stride for each dimension");
+        let strides = strides.iter().map(|stride| *stride as i64).collect();
+        // SAFETY: the caller upholds the same contract.
+        unsafe { Self::owned(owner, first, device, data_type, shape, strides, false) }
     }
 
     /// Makes a tensor of memory that `owner` keeps alive until the deleter drops `owner`.
     ///
     /// # Safety
     /// Until then, elements of this type are at `first` in this shape, and only the tensor's owner touches them; if
-    /// `is_shared`, others may read them.
-    unsafe fn owned<T: DlElement, O: Send + 'static>(
+    /// `is_shared`, others may read them. There are as many strides as extents.
+    unsafe fn owned<O: Send + 'static>(
         owner: O,
         first: *mut u8,
         device: DlDevice,
+        dtype: DlDataType,
         shape: &[usize],
-        strides: &[usize],
+        strides: Vec<i64>,
         is_shared: bool,
     ) -> Self {
-        let list = |list: &[usize]| list.iter().map(|number| *number as i64).collect();
         let mut lent = Box::new(Lent {
             managed: DlManagedTensor {
                 dl_tensor: DlTensor {
                     data: first.cast(),
                     device,
                     ndim: shape.len() as i32,
-                    dtype: T::DATA_TYPE,
+                    dtype,
                     shape: ptr::null_mut(),
                     strides: ptr::null_mut(),
                     byte_offset: 0,
@@ -286,8 +326,8 @@ impl Tensor {
                 deleter: Some(free::<O>),
             },
             _owner: owner,
-            shape: list(shape),
-            strides: list(strides),
+            shape: shape.iter().map(|extent| *extent as i64).collect(),
+            strides,
         });
         (lent.managed.dl_tensor.shape, lent.managed.dl_tensor.strides) =
             (lent.shape.as_mut_ptr(), lent.strides.as_mut_ptr());
@@ -329,6 +369,22 @@ impl Tensor {
         self.list(self.tensor().shape)
     }
 
+    /// Returns the number of elements from one index to the next, per dimension; `None` for compact row-major order.
+    pub fn strides(&self) -> Option<&[i64]> {
+        let strides = self.tensor().strides;
+        (!strides.is_null()).then(|| self.list(strides))
+    }
+
+    /// Returns the address of the first element.
+    pub fn address(&self) -> *mut u8 {
+        self.tensor().data.cast::<u8>().wrapping_add(self.tensor().byte_offset as usize)
+    }
+
+    /// Returns whether the elements must not be written, because the tensor was exported from an `input`.
+    pub fn is_read_only(&self) -> bool {
+        self.is_shared
+    }
+
     fn list(&self, first: *const i64) -> &[i64] {
         match usize::try_from(self.tensor().ndim) {
             // SAFETY: a tensor has as many extents as dimensions and, if it has strides, as many strides, so the list
@@ -338,10 +394,15 @@ impl Tensor {
         }
     }
 
-    /// Checks whether the tensor can become a data object whose elements have the layout of `T` and this type, with
+    /// Checks whether the tensor can become a data object whose elements are of this type, size and alignment, with
     /// this number of dimensions, or any. Returns its layout.
-    pub(crate) fn check<T: Element>(&self, data_type: DlDataType, dimensions: Option<usize>) -> Result<Layout, String> {
-        let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
+    pub(crate) fn check(
+        &self,
+        data_type: DlDataType,
+        dimensions: Option<usize>,
+        (size, align): (usize, usize),
+    ) -> Result<Layout, String> {
+        let DlTensor { ndim, dtype, strides, .. } = *self.tensor();
         if self.is_shared {
             return Err(
                 "it was exported read-only, but a data object's tasks may write it; try to export `inout`".to_owned()
@@ -362,7 +423,7 @@ impl Tensor {
         let shape = shape.filter(|shape| shape.len() == ndim as usize);
         let bytes = |shape: &Vec<usize>| {
             let elements = shape.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent))?;
-            elements.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok())
+            elements.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok())
         };
         let Some((shape, bytes)) = shape.and_then(|shape| bytes(&shape).map(|bytes| (shape, bytes))) else {
             return Err(format!("no array in memory can have its shape {:?}", self.shape()));
@@ -379,16 +440,16 @@ impl Tensor {
                 other => other.to_string(),
             })?;
         }
-        let first = data.cast::<u8>().wrapping_add(byte_offset as usize);
+        let first = self.address();
         if bytes > 0 && first.is_null() {
             return Err("it has elements but no address".to_owned());
         }
-        if !first.addr().is_multiple_of(align_of::<T>()) {
-            return Err(format!("its first element is not aligned to {} bytes; try copying it", align_of::<T>()));
+        if !first.addr().is_multiple_of(align) {
+            return Err(format!("its first element is not aligned to {align} bytes; try copying it"));
         }
         let last: usize = (0..MAX_DIMS).map(|d| extents[d].saturating_sub(1) * found[d]).sum();
-        let span_bytes = if bytes == 0 { 0 } else { (last + 1) * size_of::<T>() };
-        let first = if bytes == 0 { ptr::without_provenance_mut(align_of::<T>()) } else { first };
+        let span_bytes = if bytes == 0 { 0 } else { (last + 1) * size };
+        let first = if bytes == 0 { ptr::without_provenance_mut(align) } else { first };
         Ok(Layout { first, extents, strides: found, shape, span_bytes })
     }
 }

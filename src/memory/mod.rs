@@ -22,6 +22,7 @@ mod accumulate;
 pub(crate) mod adopted;
 mod buffer;
 mod combine;
+mod condition;
 mod copy;
 mod detached;
 pub(crate) mod dlpack;
@@ -67,6 +68,7 @@ pub use accumulate::Accumulate;
 pub(crate) use buffer::{DataCell, HostBuffer};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
+pub(crate) use condition::number_between_rounds;
 pub(crate) use copy::{BoxCopy, copy_box};
 pub(crate) use detached::LentOut;
 #[doc(hidden)]

@@ -163,7 +163,11 @@ impl<T: Send + Sync + 'static> AccessList for ReadParameter<T> {
     unsafe fn keep(&self) {}
 
     fn again(&self, _: Internal, span: Span) -> Self {
-        let once = (span == Span::Once).then(|| self.setting.next());
+        let once = match span {
+            Span::Once => Some(self.setting.next()),
+            Span::Always => None,
+            Span::Loop => self.once.clone(),
+        };
         Self { setting: self.setting.clone(), once }
     }
 }

@@ -183,20 +183,23 @@ impl Door {
     }
 
     pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, ImportError> {
-        Ok(Data::new(self.adopt_as::<T>(tensor, T::DATA_TYPE, S::NDIM)?, self.owner()))
+        let layout = (size_of::<T>(), align_of::<T>());
+        Ok(Data::new(self.adopt_as::<T>(tensor, T::DATA_TYPE, S::NDIM, layout)?, self.owner()))
     }
 
-    /// Adopts a tensor whose elements have the layout of `T` and this type.
+    /// Adopts a tensor whose elements are of this type, size and alignment. If the runtime has to make a home, it
+    /// allocates it as `T`, whose alignment is no less.
     pub(super) fn adopt_as<T: Element>(
         &self,
         tensor: Tensor,
         data_type: DlDataType,
         dimensions: Option<usize>,
+        element: (usize, usize),
     ) -> Result<DataCell, ImportError> {
         let id = self.next_data();
         let to_adopt = || {
             self.shared().in_own_process().map_err(|forked| forked.to_string())?;
-            let layout = tensor.check::<T>(data_type, dimensions)?;
+            let layout = tensor.check(data_type, dimensions, element)?;
             let on = self.device_of(tensor.device(), &layout)?;
             let claim = Claim::of(layout.first.addr(), layout.span_bytes, &format!("data object {}", id.0))?;
             Ok((layout, on, claim))
@@ -207,10 +210,10 @@ impl Door {
         };
         let Some((threads, device)) = on else {
             let home = ForeignArray::new::<T>(tensor, &layout, claim);
-            return Ok(self.enter(DataCell::foreign::<T>(self.id, id, &layout, home)));
+            return Ok(self.enter(DataCell::foreign(self.id, id, &layout, element, home)));
         };
-        let home = DeviceArray::new::<T>(tensor, &layout, claim);
-        let cell = self.enter(DataCell::adopted::<T>(self.id, id, &layout, device.space(), home));
+        let home = DeviceArray::new::<T>(tensor, &layout, element.0, claim);
+        let cell = self.enter(DataCell::adopted(self.id, id, &layout, element, (device.space(), home)));
         if layout.span_bytes > 0 {
             threads.adopt(&cell.datum, device, layout.first.expose_provenance(), layout.strides);
         }

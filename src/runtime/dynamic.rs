@@ -25,15 +25,15 @@ impl Allocating for Zeros {
 }
 
 /// Adopts a tensor.
-struct Adopted<'d>(&'d Door, Tensor);
+struct Adopted<'d>(&'d Door, Tensor, Dtype);
 
 impl Allocating for Adopted<'_> {
     type Made = Result<DataCell, ImportError>;
 
     fn of<T: Element>(self) -> Self::Made {
-        let Self(door, tensor) = self;
+        let Self(door, tensor, dtype) = self;
         let data_type = tensor.data_type();
-        door.adopt_as::<T>(tensor, data_type, None)
+        door.adopt_as::<T>(tensor, data_type, None, (dtype.size(), dtype.align()))
     }
 }
 
@@ -75,7 +75,7 @@ impl AnyData {
         let Some(dtype) = Dtype::from_data_type(data_type) else {
             return Err(ImportError::new(tensor, format!("its elements are {data_type}; try converting them first")));
         };
-        let cell = dtype.allocated_as(Adopted(&rt.door, tensor))?;
+        let cell = dtype.allocated_as(Adopted(&rt.door, tensor, dtype))?;
         Ok(Self::new(cell, rt.door.owner(), dtype, ndim))
     }
 }
@@ -102,6 +102,6 @@ impl AnyRegion {
             return Err(SubmitError::Bytes { given: bytes.len(), needed: self.bytes(), shape: self.shape() });
         }
         let task = rt.task("write", vec![self.clone().output()]);
-        task.host(move |_, mut views| views[0].copy_from(&bytes)).submit().map(drop)
+        task.host(move |_, mut views| _ = views[0].copy_from(&bytes)).submit().map(drop)
     }
 }

@@ -10,7 +10,7 @@
 
 use super::runtime::Runtime;
 use super::wait::{in_vain, internal};
-use crate::depend::{Detachment, Hold, Side, Submitting, running};
+use crate::depend::{Detachment, Hold, Mode, Side, Submitting, running};
 use crate::driver::Driver;
 use crate::driver::deadlock::key_of_task;
 use crate::driver::threads::Threads;
@@ -70,13 +70,18 @@ impl Runtime {
 
     #[track_caller]
     fn export<A: Exported>(&self, access: &A, name: &'static str, space: SpaceId) -> Result<Tensor, RunError> {
-        let region = access.region();
         self.may_wait(name)?;
-        self.is_there(region, name, space)?;
         access.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
+        let (kept, Recorded(record)) = (access.kept(), access.record());
+        let (cell, block, is_shared) = (kept.cell.clone(), record.block, record.mode == Mode::In);
+        let needed_bytes = (block.volume() * cell.datum.element_bytes) as u64;
+        self.has_room_for((&cell, needed_bytes), name, space)?;
         let refused = |problem: String| {
-            let (data, space) = (region.data.cell.datum.to_string(), space.to_string());
+            let (data, space) = (cell.datum.to_string(), space.to_string());
             RunError::Refused(SubmitError::Lend { data, space, problem })
+        };
+        let Some(data_type) = access.data_type().filter(|_| is_shared || record.mode == Mode::Inout) else {
+            return Err(refused("only `input` and `inout` of numbers can be exported; try one of them".to_owned()));
         };
         let Some(threads) = self.door.driver.real().filter(|threads| threads.can_lend(space)) else {
             let problem =
@@ -87,7 +92,6 @@ impl Runtime {
                 problem.to_owned()
             }));
         };
-        let Recorded(record) = access.record();
         running::ancestry(self.door.id).admit(name, &[record])?; // it would wait for itself
         let detachment = Detachment::new(false);
         let hold = detachment.hold();
@@ -101,11 +105,10 @@ impl Runtime {
             self.shared().broken()?;
         }
         self.door.outcome_of(&task)?;
-        let (cell, block) = (&region.data.cell, &region.block);
-        let site = threads.lent(task.shared().id, cell, block).map_err(|error| refused(error.to_string()))?;
-        let owner = Owner { _hold: hold, _cell: access.kept(), threads: threads.clone(), device: space.device() };
+        let site = threads.lent(task.shared().id, &cell, block).map_err(|error| refused(error.to_string()))?;
+        let owner = Owner { _hold: hold, _cell: kept, threads: threads.clone(), device: space.device() };
         let extents = &block.extents()[..cell.datum.ndim()];
-        Ok(Tensor::lent::<A::Element, _>(owner, &site, extents, A::IS_READ_ONLY))
+        Ok(Tensor::lent(owner, &site, data_type, extents, is_shared))
     }
 }
 

@@ -136,6 +136,10 @@ impl Seat {
         Self { door: door.clone(), notice: Arc::default(), entry: None }
     }
 
+    pub(super) fn door(&self) -> Arc<Door> {
+        self.door.clone()
+    }
+
     /// The waker of the future.
     pub(super) fn waker(&self) -> Waker {
         self.notice.clone().into()

@@ -6,16 +6,19 @@
 //! are not awaited pay nothing.
 
 use super::door::Door;
+use super::futures::Seat;
 use super::wait::internal;
 use crate::depend::{Side, TaskRef};
-use crate::driver::waiters::own_waker;
+use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::nothing;
 use crate::sync::Flow;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 /// Handle of a submitted task, with which a program can wait for the task. Made by
 /// [`TaskBuilder::submit_handle`](crate::TaskBuilder::submit_handle).
@@ -105,11 +108,75 @@ impl TaskHandle {
         if !self.is_finished() {
             return Err(SubmitError::ShutDown.into());
         }
+        self.ended(door.as_deref())
+    }
+
+    /// Like [`wait`](Self::wait), but returns a future that works with any executor. The call notes the task; a poll
+    /// only checks whether it has ended.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// # let executor = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # executor.block_on(async {
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let task = rt.task("fails", ()).cpu(|_, ()| Err("no")).submit_handle()?;
+    /// assert!(task.wait_async().await.is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    #[track_caller]
+    pub fn wait_async(&self) -> impl Future<Output = Result<(), RunError>> + Send + use<> {
+        let awaited = self.door().filter(|_| !self.is_finished()).map(|door| {
+            let seat = Seat::new(&door);
+            let follower = door.may_wait_for(&self.task, "TaskHandle::wait_async");
+            (follower.and_then(|()| door.tell_behind(&self.task, seat.waker(), "TaskHandle::wait_async")), seat)
+        });
+        Ended { task: self.clone(), awaited }
+    }
+
+    /// Returns the outcome of a task that has ended, or that will never end because the runtime is gone.
+    fn ended(&self, door: Option<&Door>) -> Result<(), RunError> {
+        if !self.is_finished() {
+            return Err(SubmitError::ShutDown.into());
+        }
         let Some(failure) = self.failure() else { return Ok(()) };
-        if let Some(door) = &door {
+        if let Some(door) = door {
             door.shared().engine.failures().told(std::slice::from_ref(&failure));
         }
         Err(RunError::Failed(Failures(vec![failure])))
+    }
+}
+
+/// See [`TaskHandle::wait_async`].
+struct Ended {
+    task: TaskHandle,
+    /// The task that comes after the awaited one, or the refusal of the wait; `None` if there is nothing to wait for.
+    awaited: Option<(Result<TaskRef, SubmitError>, Seat)>,
+}
+
+impl Future for Ended {
+    type Output = Result<(), RunError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { task, awaited } = self.get_mut();
+        let Some((follower, seat)) = awaited else { return Poll::Ready(task.ended(task.door().as_deref())) };
+        let follower = match follower {
+            Ok(follower) => follower,
+            Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
+        };
+        let door = seat.door();
+        door.shared().in_own_process()?;
+        if seat.poll(cx, || Awaited::Told, || u64::from(!follower.is_finished())).is_pending() {
+            return Poll::Pending;
+        }
+        if !follower.is_finished() {
+            door.shared().broken()?;
+        }
+        Poll::Ready(task.ended(Some(&door)))
     }
 }
 

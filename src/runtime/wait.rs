@@ -15,7 +15,7 @@ use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
 use crate::error::{Called, Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
-use crate::memory::{Element, Payload, Shape};
+use crate::memory::{DataCell, Element, Payload, Shape};
 use crate::sealed::INTERNAL;
 use crate::sync::CallSite;
 use crate::sync::{Pooled, mapped};
@@ -74,6 +74,36 @@ impl Runtime {
         self.outside_body("wait_timeout")?;
         let (done, failures) = self.wait_for_all(Some(self.now().saturating_add(timeout)))?;
         if failures.is_empty() { Ok(done) } else { Err(RunError::Failed(Failures(failures))) }
+    }
+
+    /// Waits while too many tasks are pending, as a submission does
+    /// ([`max_pending_tasks`](crate::Builder::max_pending_tasks)), but at most for `timeout`. Returns whether the
+    /// program may continue to submit: there is room, or waiting longer would not help.
+    ///
+    /// It is meant for programs whose submissions do not wait
+    /// ([`throttle_submissions`](crate::Builder::throttle_submissions)). In a body, and in a simulation, the call
+    /// returns at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::prelude::*;
+    /// let builder = Runtime::builder().compute_units("1:CPU:1").max_pending_tasks(2).throttle_submissions(false);
+    /// let rt = builder.build()?;
+    /// let (open, opened) = std::sync::mpsc::channel::<()>();
+    /// rt.task("waits", ()).cpu(move |_, ()| _ = opened.recv()).submit()?;
+    /// assert!(rt.wait_for_room(Duration::ZERO));
+    /// for _ in 0..2 {
+    ///     rt.task("nothing", ()).cpu(|_, ()| ()).submit()?;
+    /// }
+    /// assert!(!rt.wait_for_room(Duration::ZERO));
+    /// drop(open);
+    /// while !rt.wait_for_room(Duration::from_millis(50)) {} // here the program could do something else
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_for_room(&self, timeout: Duration) -> bool {
+        let threads = self.door.driver.real().filter(|_| !self.shared().is_in_child());
+        threads.is_none_or(|threads| threads.wait_for_room(self.now().saturating_add(timeout)))
     }
 
     /// Ends the runtime: waits as [`wait`](Self::wait) does, and also for tasks that bodies submit in the meantime.
@@ -230,14 +260,16 @@ impl Runtime {
         name: &'static str,
         awaited: bool,
     ) -> Result<TaskRef, SubmitError> {
-        self.is_there(region, name, space).called_here()?;
+        region.check(self.door.id).map_err(|refusal| refusal.of_task(name)).called_here()?;
+        let needed_bytes = (region.len() * size_of::<T>()) as u64;
+        self.has_room_for((&region.data.cell, needed_bytes), name, space).called_here()?;
         self.door.internal_read(region, name, space, awaited, |_| ())
     }
 
-    /// Checks that the region belongs to this runtime, and that the space exists and has room for the region.
-    pub(super) fn is_there<T: Element, S: Shape>(
+    /// Checks that the space exists and has room for this many bytes of a data object.
+    pub(super) fn has_room_for(
         &self,
-        region: Region<'_, T, S>,
+        (cell, needed_bytes): (&DataCell, u64),
         name: &'static str,
         space: SpaceId,
     ) -> Result<(), SubmitError> {
@@ -245,10 +277,8 @@ impl Runtime {
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
         }
-        region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
-        let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.machine().capacity_bytes(space);
-        if needed_bytes > capacity_bytes && !region.data.cell.datum.is_beside(space) {
+        if needed_bytes > capacity_bytes && !cell.datum.is_beside(space) {
             return Err(SubmitError::WorkingSet { task: name.into(), needed_bytes, capacity_bytes });
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::Region;
 use super::handle::Kept;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
-use crate::memory::dlpack::DlElement;
+use crate::memory::dlpack::{DlDataType, DlElement};
 use crate::memory::{
     Access, Accumulate, AtomicElement, Commute, Concur, DataCell, Declared, Element, Follow, In, Out, Reduce, Reducer,
     Shape, Update, WeakRead, WeakUpdate, operation,
@@ -97,31 +97,20 @@ fn refuse(cell: &DataCell, block: &Block, runtime: u64) -> Result<(), SubmitErro
 /// An access that [`Runtime::to_dlpack`](crate::Runtime::to_dlpack) can export: `input` or `inout` of a region.
 #[doc(hidden)]
 pub trait Exported: AccessSpec {
-    type Element: DlElement;
-    type Shape: Shape;
-    /// Whether the other library may only read.
-    const IS_READ_ONLY: bool;
-
-    fn region(&self) -> Region<'_, Self::Element, Self::Shape>;
+    /// Returns DLPack's description of the elements, if it has one.
+    fn data_type(&self) -> Option<DlDataType>;
 }
 
-macro_rules! exported {
-    ($($name:ident $is_read_only:literal;)*) => {$(
-        impl<T: DlElement, S: Shape> Exported for $name<'_, T, S> {
-            type Element = T;
-            type Shape = S;
-            const IS_READ_ONLY: bool = $is_read_only;
-
-            fn region(&self) -> Region<'_, T, S> {
-                self.0
-            }
-        }
-    )*};
+impl<T: DlElement, S: Shape> Exported for Input<'_, T, S> {
+    fn data_type(&self) -> Option<DlDataType> {
+        Some(T::DATA_TYPE)
+    }
 }
 
-exported! {
-    Input true;
-    Inout false;
+impl<T: DlElement, S: Shape> Exported for Inout<'_, T, S> {
+    fn data_type(&self) -> Option<DlDataType> {
+        Some(T::DATA_TYPE)
+    }
 }
 
 macro_rules! specs {

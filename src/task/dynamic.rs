@@ -6,12 +6,12 @@
 //!
 //! Nothing is checked before submission, which checks the same as for typed accesses.
 
-use super::access::{AccessSpec, Recorded, check};
+use super::access::{AccessSpec, Exported, Recorded, check};
 use super::handle::{Handle, Kept};
 use super::{Data, Owner};
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
-use crate::memory::dlpack::DlElement;
+use crate::memory::dlpack::{DlDataType, DlElement};
 use crate::memory::dynamic::{Dtype, Op, Stored};
 use crate::memory::{DataCell, Shape};
 use crate::region::{Block, MAX_DIMS};
@@ -72,6 +72,11 @@ impl AnyData {
     /// Returns the element type.
     pub fn dtype(&self) -> Dtype {
         self.dtype
+    }
+
+    /// Returns the number of dimensions.
+    pub fn ndim(&self) -> usize {
+        self.ndim.into()
     }
 
     /// Returns the number of elements along each dimension.
@@ -189,6 +194,12 @@ pub struct AnyAccess {
 }
 
 impl Sealed for AnyAccess {}
+
+impl Exported for AnyAccess {
+    fn data_type(&self) -> Option<DlDataType> {
+        self.region.data.dtype.data_type()
+    }
+}
 
 impl AccessSpec for AnyAccess {
     type Stored = Stored;

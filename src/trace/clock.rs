@@ -7,6 +7,19 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+/// The processor's counter in nanoseconds, for times that are recorded later ([`Clock::at_host`]).
+pub(crate) struct HostClock(quanta::Clock);
+
+impl HostClock {
+    pub(crate) fn new() -> Self {
+        Self(quanta::Clock::new())
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.0.delta_as_nanos(0, self.0.raw())
+    }
+}
+
 pub(super) enum Clock {
     Real {
         clock: quanta::Clock,
@@ -58,6 +71,14 @@ impl Clock {
     pub(super) fn at_ns(&self, ns: u64) -> u64 {
         match self {
             Self::Real { runtime_began_ns, .. } => self.ticks(ns + runtime_began_ns.load(Ordering::Relaxed)),
+            Self::Virtual { .. } => ns,
+        }
+    }
+
+    /// Converts a time of [`HostClock`] to ticks.
+    pub(super) fn at_host(&self, ns: u64) -> u64 {
+        match self {
+            Self::Real { clock, first, .. } => self.ticks(ns.saturating_sub(clock.delta_as_nanos(0, *first))),
             Self::Virtual { .. } => ns,
         }
     }

@@ -19,18 +19,22 @@ use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::region::Block;
 use crate::sync::CallSite;
 use clock::Clock;
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+pub(crate) use clock::HostClock;
 use lane::Local;
 use names::Names;
 use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+pub(crate) use thalweg_trace::frame::BorderPart;
 use thalweg_trace::frame::{RecordedDependence, Recording};
 use thalweg_trace::record::{self, NO_TASK, NO_UNIT, UNKNOWN, first, long, of_unit};
-pub(crate) use thalweg_trace::record::{Between, End, Happened, Mode, Stage, Why};
+pub(crate) use thalweg_trace::record::{Between, End, GateRole, Happened, Mode, Stage, Why};
 use writer::Writer;
 
 /// Environment variable that names the trace file.
@@ -92,6 +96,11 @@ impl Tracer {
     /// Returns the trace time of the moment `ns` nanoseconds after the runtime was built.
     pub(crate) fn at_ns(&self, ns: u64) -> u64 {
         self.clock.at_ns(ns)
+    }
+
+    /// Returns the trace time of a time of [`HostClock`].
+    pub(crate) fn at_host(&self, ns: u64) -> u64 {
+        self.clock.at_host(ns)
     }
 
     /// Converts `ns` nanoseconds to ticks.
@@ -178,7 +187,7 @@ impl Tracer {
         });
     }
 
-    /// Records that a task depends on another task, possibly because of a data object.
+    /// Records that a task or join depends on another one, possibly because of a data object.
     #[inline]
     pub(crate) fn dependence(
         &self,
@@ -196,13 +205,15 @@ impl Tracer {
                 _ => UNKNOWN,
             };
             local.begin(3, &self.writer, local.last_time());
+            let [from, to] = [from, to].map(number_of);
             local.speak_of(to);
-            match u32::try_from(to.0.wrapping_sub(from.0)) {
-                Ok(distance) => {
+            match (u32::try_from(to.0.wrapping_sub(from.0)), record::node(from.0, carries_value)) {
+                (Ok(distance), _) => {
                     let kind = if carries_value { record::VALUE } else { record::ORDER };
                     local.store([first(kind, small, distance)]);
                 }
-                Err(_) => local.store([first(record::FAR, carries_value.into(), 0), from.0]),
+                (Err(_), Some(node)) => local.store([first(record::NODE, small, node)]),
+                (Err(_), None) => local.store([first(record::FAR, small, carries_value.into()), from.0]),
             }
         });
     }
@@ -252,9 +263,18 @@ impl Tracer {
         });
     }
 
-    /// Records that a replay of a recording was submitted at a time. The arguments are the first tasks of both.
-    pub(crate) fn replayed(&self, recording: TaskId, replay: TaskId, at: u64) {
-        self.push(at, |_, time| [first(record::REPLAYED, 0, time), recording.0, replay.0]);
+    /// Records that a replay of a recording was submitted at a time, possibly directly after the replay before. The
+    /// arguments are the first tasks of both.
+    pub(crate) fn replayed(&self, recording: TaskId, replay: TaskId, follows: bool, at: u64) {
+        self.push(at, |_, time| [first(record::REPLAYED, follows.into(), time), recording.0, replay.0]);
+    }
+
+    /// Records that a join stands for the tasks that use a part of a recording's border, in consecutive replays of
+    /// which `replay` is one.
+    pub(crate) fn gate(&self, join: TaskId, (recording, replay): (TaskId, TaskId), part: usize, role: GateRole) {
+        self.push(self.now(), |_, time| {
+            [first(record::GATE, role as u32, time), number_of(join).0, recording.0, replay.0, part as u64]
+        });
     }
 
     /// Records that a replay has begun.
@@ -262,18 +282,19 @@ impl Tracer {
         self.push(self.now(), |_, time| [first(record::BEGUN, 0, time), recording.0, replay.0]);
     }
 
-    /// Records that a copy of `bytes` bytes has completed `elapsed_ns` after it was ordered. `elapsed_ns` includes
-    /// `waited_ns` of waiting. `task` is the task that waited for the copy.
+    /// Records that a copy of `bytes` bytes was ordered, began and ended at these times. `task` is the task that waited
+    /// for the copy.
     pub(crate) fn copied(
         &self,
         data: DataId,
         (from, to): (SpaceId, SpaceId),
         bytes: u64,
-        (elapsed_ns, waited_ns): (u64, u64),
+        [ordered, began, ended]: [u64; 3],
         (task, why): (Option<TaskId>, Why),
     ) {
-        let (elapsed, waited) = (self.ticks(elapsed_ns), self.ticks(waited_ns).min(u64::from(u32::MAX)));
-        self.push(self.now(), |_, time| {
+        let elapsed = ended.saturating_sub(ordered);
+        let waited = began.saturating_sub(ordered).min(u64::from(u32::MAX));
+        self.push(ended, |_, time| {
             let between = u64::from(from.0) << 32 | u64::from(to.0) << 48;
             let task = task.map_or(NO_TASK, |task| task.0);
             [first(record::COPY, why as u32, time), elapsed, waited | between, bytes, data.0, task]
@@ -310,12 +331,15 @@ impl Tracer {
 pub(crate) struct InRecording {
     tracer: Arc<Tracer>,
     recording: Mutex<Recording>,
+    /// For each join, the tasks that it stands for, and whether it passes on their values.
+    joins: Mutex<FxHashMap<TaskId, Vec<(TaskId, bool)>>>,
 }
 
 impl InRecording {
     /// Begins a recording with this first task.
     pub(crate) fn begin(tracer: Arc<Tracer>, first: TaskId) -> Self {
-        Self { tracer, recording: Mutex::new(Recording { first: first.0, ..Recording::default() }) }
+        let recording = Mutex::new(Recording { first: first.0, ..Recording::default() });
+        Self { tracer, recording, joins: Mutex::default() }
     }
 
     /// Adds the next task.
@@ -325,7 +349,7 @@ impl InRecording {
         self.tracer.with_local(|local| self.recording.lock().sites.push(local.site(name, location, names)));
     }
 
-    /// Adds a dependence between two of the tasks.
+    /// Adds a dependence between two of the tasks or their joins.
     pub(crate) fn dependence(
         &self,
         from: TaskId,
@@ -333,13 +357,30 @@ impl InRecording {
         carries_value: bool,
         data: Option<(DataId, &dyn Describe)>,
     ) {
+        let joins = &mut *self.joins.lock();
+        let stands_for = joins.get(&from).cloned().unwrap_or_else(|| vec![(from, true)]);
+        if to.0 >= TaskId::FIRST_INTERNAL {
+            let passed = stands_for.into_iter().map(|(task, value)| (task, value && carries_value));
+            return joins.entry(to).or_default().extend(passed);
+        }
         let recording = &mut *self.recording.lock();
-        let [from, to] = [from, to].map(|task| (task.0 - recording.first) as u32);
         let data = data.filter(|(data, _)| data.0 < u64::from(UNKNOWN)).map_or(UNKNOWN, |(data, describe)| {
             self.tracer.know(data, describe);
             data.0 as u32
         });
-        recording.dependences.push(RecordedDependence { from, to, data, carries_value });
+        recording.dependences.extend(stands_for.into_iter().map(|(from, value)| {
+            let [from, to] = [from, to].map(|task| (task.0 - recording.first) as u32);
+            RecordedDependence { from, to, data, carries_value: carries_value && value }
+        }));
+    }
+
+    /// Adds the parts of the recording's border.
+    pub(crate) fn border<'a>(&self, border: impl Iterator<Item = (BorderPart, (DataId, &'a dyn Describe))>) {
+        let known = |(part, (data, describe)): (BorderPart, (DataId, &dyn Describe))| {
+            self.tracer.know(data, describe);
+            BorderPart { data: u32::try_from(data.0).unwrap_or(UNKNOWN).min(UNKNOWN), ..part }
+        };
+        self.recording.lock().border = border.map(known).collect();
     }
 
     /// Adds an access of the task that was added last.
@@ -383,6 +424,11 @@ impl Drop for InState {
 /// Name and size of a data object.
 pub(crate) trait Describe {
     fn describe(&self) -> (String, u64);
+}
+
+/// Returns the number by which a trace refers to a task or a join.
+fn number_of(task: TaskId) -> TaskId {
+    TaskId(task.0.checked_sub(TaskId::FIRST_INTERNAL).map_or(task.0, |join| record::FIRST_JOIN + join))
 }
 
 fn number(unit: Option<UnitId>) -> u32 {

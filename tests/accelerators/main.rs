@@ -5,7 +5,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "dynamic")]
+mod dynamic_kernels;
 mod own_kernels;
+mod traces;
 
 use thalweg::kernel::{Kernel, Module, ModuleKernel, Program, Read, Write};
 use thalweg::memory::Reducer;

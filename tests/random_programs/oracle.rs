@@ -45,8 +45,8 @@ pub(crate) fn seed((thread, step): Number) -> u64 {
 }
 
 impl Memory {
-    /// Applies one step, after all earlier steps.
-    pub(crate) fn apply(&mut self, step: &Step, extents: [usize; 3]) {
+    /// Applies one step, after all earlier steps. Returns whether it succeeds.
+    pub(crate) fn apply(&mut self, step: &Step, extents: [usize; 3]) -> bool {
         let Self { values: memory, poisoned, failures } = self;
         let fails = step.end != End::Returns;
         let is_lost = |part: &Part| part.elements(extents).into_iter().any(|e| poisoned[part.data][e]);
@@ -58,7 +58,7 @@ impl Memory {
             part.elements(extents).into_iter().for_each(|e| poisoned[part.data][e] = lost);
         }
         if skipped {
-            return;
+            return false;
         }
         let values = |part: &Part| part.elements(extents).into_iter().map(|e| memory[part.data][e]).collect::<Vec<_>>();
         let [a, b] = &step.reads;
@@ -71,6 +71,7 @@ impl Memory {
             let x = &mut memory[step.update.data][e];
             *x = updated(*x, h);
         }
+        !fails
     }
 }
 

@@ -1,5 +1,5 @@
 //! Recorded parts of programs that are replayed in any order between the other steps. A replay must have the same
-//! effect as submitting its steps again. All steps, recorded or not, may have children.
+//! effect as submitting its steps again, and a loop of replays the same as its iterations. All steps, recorded or not, may have children.
 
 use crate::children::{self, Child, LOOKS, Wrong};
 use crate::oracle::Memory;
@@ -15,12 +15,17 @@ use thalweg::Explanation;
 use thalweg::memory::{Shape, Shared};
 use thalweg::prelude::*;
 
+/// The numbers that end loops are below this.
+const NUMBERS: u64 = 4;
+
 /// Number of recordings. The steps after the recorded ones are submitted one by one.
 const RECORDINGS: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Replay(usize),
+    /// Repeats a recording until its number is at most the bound, or a number of times at most.
+    Repeat(usize, Option<u64>, usize),
     /// Submits the steps that are in no recording.
     Submit,
     Wait,
@@ -33,6 +38,8 @@ pub(crate) struct Replayed {
     acts: Vec<Act>,
     /// What each step does with its child, by the step's seed.
     children: Vec<children::Act>,
+    /// Whether each recording computes a number, which may end a loop.
+    counts: bool,
 }
 
 impl Replayed {
@@ -44,14 +51,15 @@ impl Replayed {
 pub(crate) fn program() -> impl Strategy<Value = Replayed> {
     let act = prop_oneof![
         6 => (0..RECORDINGS).prop_map(Act::Replay),
+        2 => (0..RECORDINGS, prop::option::of(0..NUMBERS), 0..5usize).prop_map(|(n, bound, most)| Act::Repeat(n, bound, most)),
         1 => Just(Act::Submit),
         1 => Just(Act::Wait),
         1 => Just(Act::Read),
     ];
     let acts = prop::collection::vec((act, 1..4usize), 1..12);
-    (program::program(), acts, children::acts()).prop_map(|(program, acts, children)| {
+    (program::program(), acts, children::acts(), any::<bool>()).prop_map(|(program, acts, children, counts)| {
         let acts = acts.into_iter().flat_map(|(act, times)| std::iter::repeat_n(act, times)).collect();
-        Replayed { program: Program { record: program.record && program.data == 1, ..program }, acts, children }
+        Replayed { program: Program { record: program.record && program.data == 1, ..program }, acts, children, counts }
     })
 }
 
@@ -65,12 +73,19 @@ pub(crate) enum To<'a> {
 /// Operations that recordings and steps with children need on data objects of a given number of dimensions.
 pub(crate) trait Recordable: Dimensions {
     fn enter(to: To<'_>, data: &[Data<u64, Self>], step: &Step, child: &Child<Self>) -> Result<(), SubmitError>;
+
+    /// Records a task that computes a number from a region.
+    fn count(r: &Recorder<'_>, from: Region<'_, u64, Self>, to: &Data<u64>) -> Result<(), SubmitError>;
 }
 
 /// A macro for the same reason as `steps::submit`: the same code works for every shape.
 macro_rules! record {
     ($shape:ty) => {
         impl Recordable for $shape {
+            fn count(r: &Recorder<'_>, from: Region<'_, u64, Self>, to: &Data<u64>) -> Result<(), SubmitError> {
+                r.task("count", (from.input(), to.output())).host(|_, (from, to)| to[0] = number(from.iter())).submit()
+            }
+
             #[allow(unused_mut)] // array views must be mutable to be iterated, slices need not
             fn enter(
                 to: To<'_>,
@@ -148,8 +163,19 @@ record!(Ix1);
 record!(Ix2);
 record!(Ix3);
 
-/// Returns whether the first or the last access to some element is part of a group.
-fn has_groups_outside(steps: &[Step], extents: [usize; 3]) -> bool {
+/// Returns the part from which a recording of these steps computes its number, as its last task.
+fn counted(steps: &[Step]) -> Option<&Part> {
+    steps.last().map(|step| &step.target)
+}
+
+/// Returns the number that a recording computes from these elements.
+fn number<'a>(elements: impl IntoIterator<Item = &'a u64>) -> u64 {
+    hash(0, elements) % NUMBERS
+}
+
+/// Returns whether the first or the last access to some element is part of a group. `counts` says whether the steps are
+/// followed by the computation of a number.
+fn has_groups_outside(steps: &[Step], extents: [usize; 3], counts: bool) -> bool {
     let mut ends: HashMap<(usize, usize), [bool; 2]> = HashMap::new();
     for Step { reads: [a, b], kind, target, update, .. } in steps {
         let is_group = !matches!(kind, Kind::Out | Kind::Inout);
@@ -159,14 +185,17 @@ fn has_groups_outside(steps: &[Step], extents: [usize; 3]) -> bool {
             }
         }
     }
+    if let Some(part) = counted(steps).filter(|_| counts) {
+        part.elements(extents).into_iter().for_each(|element| ends.entry((part.data, element)).or_default()[1] = false);
+    }
     ends.values().any(|ends| ends.contains(&true))
 }
 
 /// Returns whether these steps are replayed as a whole.
-fn stays(program: &Program, steps: &[Step]) -> bool {
+fn stays(program: &Program, steps: &[Step], counts: bool) -> bool {
     let is_hard = |step: &Step| step.kind == Kind::Accumulate;
     let stays = program.scheduler == "stealing" && !program.units.contains("EMU") && !program.record;
-    stays && !steps.is_empty() && !steps.iter().any(is_hard) && !has_groups_outside(steps, program.extents)
+    stays && !steps.is_empty() && !steps.iter().any(is_hard) && !has_groups_outside(steps, program.extents, counts)
 }
 
 /// The submitter of a program's steps.
@@ -174,6 +203,8 @@ struct Steps<'p, S: Shape> {
     program: &'p Program,
     data: &'p [Data<u64, S>],
     children: &'p [children::Act],
+    /// The number of each recording; empty if recordings compute none.
+    numbers: Vec<Data<u64>>,
     rt: Weak<Runtime>,
     wrong: Wrong,
 }
@@ -193,15 +224,17 @@ impl<S: Recordable> Steps<'_, S> {
     }
 
     fn record(&self, rt: &Runtime, parts: &[&[Step]]) -> Vec<Recording> {
-        let record = |steps: &&[Step]| {
-            let stays = stays(self.program, steps);
+        let record = |(n, steps): (usize, &&[Step])| {
+            let stays = stays(self.program, steps, !self.numbers.is_empty());
             rt.record(|r| {
                 let enter = |step| S::enter(To::Recording(r), self.data, step, &self.child(step, stays));
-                steps.iter().try_for_each(enter)
+                steps.iter().try_for_each(enter)?;
+                let (Some(x), Some(part)) = (self.numbers.get(n), counted(steps)) else { return Ok(()) };
+                S::count(r, S::cut(&self.data[part.data], part), x)
             })
             .unwrap()
         };
-        parts[..RECORDINGS].iter().map(record).collect()
+        parts[..RECORDINGS].iter().enumerate().map(record).collect()
     }
 
     fn submit(&self, rt: &Runtime, steps: &[Step]) {
@@ -212,6 +245,28 @@ impl<S: Recordable> Steps<'_, S> {
                     S::submit(Front::Outside(rt), &handles, step, || ()).unwrap();
                 }
                 child => S::enter(To::Runtime(rt), self.data, step, &child).unwrap(),
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// Applies the iterations of a loop.
+    fn repeat(&mut self, steps: &[Step], extents: [usize; 3], bound: Option<u64>, at_most: usize) {
+        for _ in 0..at_most {
+            let failed = steps.iter().filter(|step| !self.apply(step, extents)).count();
+            let counted = counted(steps).filter(|_| bound.is_some());
+            let elements =
+                || counted.iter().flat_map(|part| part.elements(extents).into_iter().map(|e| (part.data, e)));
+            if failed > 0 || elements().any(|(data, element)| self.poisoned[data][element]) {
+                for part in steps.iter().flat_map(|step| [&step.target, &step.update]) {
+                    part.elements(extents).into_iter().for_each(|element| self.poisoned[part.data][element] = true);
+                }
+                return;
+            }
+            let elements: Vec<_> = elements().map(|(data, element)| self.values[data][element]).collect();
+            if bound.is_some_and(|bound| number(&elements) <= bound) {
+                return;
             }
         }
     }
@@ -238,7 +293,7 @@ pub(crate) fn check<S: Recordable>(replayed: &Replayed) {
     watched(replayed, || run_beside_oracle::<S>(replayed));
 }
 
-fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children }: &Replayed) {
+fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children, counts }: &Replayed) {
     let len = program.extents.iter().product::<usize>();
     let values = initial(program);
     let rt = Arc::new(builder(program).build().unwrap());
@@ -247,7 +302,9 @@ fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children }: &Repla
     let parts = parts_of(program);
     let good = |act: &children::Act| if *act == children::Act::Fails { children::Act::Leaves } else { *act };
     let (children, wrong): (Vec<_>, Wrong) = (children.iter().map(good).collect(), Wrong::default());
-    let all = Steps { program, data: &data, children: &children, rt: Arc::downgrade(&rt), wrong: wrong.clone() };
+    let numbers = (0..RECORDINGS).filter(|_| *counts).map(|_| rt.scalar(0)).collect();
+    let all =
+        Steps { program, data: &data, children: &children, numbers, rt: Arc::downgrade(&rt), wrong: wrong.clone() };
     let mut recordings = all.record(&rt, &parts);
     let poisoned = vec![vec![false; len]; program.data];
     let (mut memory, mut failed) = (Memory { values, poisoned, failures: 0 }, 0);
@@ -256,8 +313,31 @@ fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children }: &Repla
             Act::Replay(number) => {
                 recordings[number].replay().unwrap();
                 let explanation = recordings[number].explain();
-                assert_eq!(explanation == &Explanation::Frozen, stays(program, parts[number]), "{explanation}");
+                assert_eq!(
+                    explanation == &Explanation::Frozen,
+                    stays(program, parts[number], *counts),
+                    "{explanation}"
+                );
                 parts[number]
+            }
+            Act::Repeat(number, ..) if parts[number].iter().any(|step| step.kind == Kind::Accumulate) => {
+                assert!(matches!(recordings[number].repeat(1), Err(SubmitError::Repeat { .. })));
+                &[]
+            }
+            Act::Repeat(number, bound, at_most) => {
+                let bound = bound.filter(|_| *counts && !parts[number].is_empty());
+                let repeated = match bound {
+                    Some(bound) => recordings[number].repeat_until(&all.numbers[number], bound, at_most),
+                    None => recordings[number].repeat(at_most),
+                };
+                repeated.unwrap();
+                if at_most > 0 {
+                    let explanation = recordings[number].explain();
+                    let stays = stays(program, parts[number], *counts);
+                    assert_eq!(explanation == &Explanation::Frozen, stays, "{explanation}");
+                }
+                memory.repeat(parts[number], program.extents, bound, at_most);
+                &[]
             }
             Act::Submit => {
                 all.submit(&rt, parts[RECORDINGS]);
@@ -272,7 +352,7 @@ fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children }: &Repla
                 &[]
             }
         };
-        done.iter().for_each(|step| memory.apply(step, program.extents));
+        done.iter().for_each(|step| _ = memory.apply(step, program.extents));
     }
     failed += failures(rt.wait());
     assert_eq!(failed, memory.failures);
@@ -303,18 +383,23 @@ pub(crate) fn check_by_hand<S: Recordable>(replayed: &Replayed) {
 }
 
 /// Returns each element of each data object, or `None` if it cannot be read, and the number of failed tasks.
-fn outcome<S: Recordable>(Replayed { program, acts, children }: &Replayed, replays: bool) -> (Vec<Option<u64>>, usize) {
+fn outcome<S: Recordable>(
+    Replayed { program, acts, children, .. }: &Replayed,
+    replays: bool,
+) -> (Vec<Option<u64>>, usize) {
     let extents = program.extents;
     let rt = Arc::new(builder(program).build().unwrap());
     let data: Vec<_> = initial(program).into_iter().map(|values| S::register(&rt, extents, values)).collect();
     let (mut failed, wrong) = (0, Wrong::default());
-    let all = Steps { program, data: &data, children, rt: Arc::downgrade(&rt), wrong: wrong.clone() };
+    let (numbers, rt_of_steps) = (Vec::new(), Arc::downgrade(&rt));
+    let all = Steps { program, data: &data, children, numbers, rt: rt_of_steps, wrong: wrong.clone() };
     let parts = parts_of(program);
     let mut recordings = all.record(&rt, &parts);
     for act in acts {
         match *act {
-            Act::Replay(number) if replays => recordings[number].replay().unwrap(),
-            Act::Replay(number) => all.submit(&rt, parts[number]),
+            // A loop with failures is not the same as its replays.
+            Act::Replay(number) | Act::Repeat(number, ..) if replays => recordings[number].replay().unwrap(),
+            Act::Replay(number) | Act::Repeat(number, ..) => all.submit(&rt, parts[number]),
             Act::Submit => all.submit(&rt, parts[RECORDINGS]),
             Act::Wait => failed += failures(rt.wait()),
             Act::Read => _ = rt.read(S::cut(&data[0], &program.threads[0][0].target)),

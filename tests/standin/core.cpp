@@ -466,6 +466,12 @@ void Stream::push(std::function<void()> operation) {
     });
 }
 
+static double device_clock_ms() {
+    static const double rate = 1 + setting("STANDIN_CLOCK_PPM", 0) * 1e-6;
+    std::chrono::duration<double, std::milli> since = std::chrono::steady_clock::now().time_since_epoch();
+    return since.count() * rate;
+}
+
 void record(Stream *stream, const EventHandle &event) {
     std::unique_lock guard(event->lock);
     long which = ++event->recorded;
@@ -473,8 +479,23 @@ void record(Stream *stream, const EventHandle &event) {
     stream->push_always([event, which] {
         std::lock_guard guard(event->lock);
         event->come = std::max(event->come, which);
+        event->come_ms = device_clock_ms();
         event->changed.notify_all();
     });
+}
+
+Code elapsed(float *ms, const EventHandle &from, const EventHandle &to) {
+    double times[2];
+    for (auto *event : {&from, &to}) {
+        if (!(*event)->is_timed) return INVALID_HANDLE;
+        std::lock_guard guard((*event)->lock);
+        if (!(*event)->recorded) return INVALID_HANDLE;
+        if ((*event)->come < (*event)->recorded) return NOT_READY;
+        times[event == &to] = (*event)->come_ms;
+    }
+    if (times[1] < times[0]) broken("the time between two events was requested backwards");
+    *ms = (float)(times[1] - times[0]);
+    return SUCCESS;
 }
 
 Code synchronize(Stream *stream) {

@@ -14,6 +14,7 @@
 // - Unified memory is filled and guarded in the same way. The host and all devices use it in place, and it does not
 //   count against any device's memory.
 // - Devices have little memory, may lack access to each other, and are lost when a setting says so.
+// - A graph may consist of a loop (a conditional node of CUDA), which is repeated as long as a kernel says so.
 // - Kernels of a graph run in any order that its edges allow, drawn from the seed. A graph in flight must be neither
 //   changed nor destroyed; the manuals allow both, but vendors' libraries have had bugs in these cases.
 // - Kernels are executed: the dialect's text is compiled for the host (`kernels.cpp`, `host.h`).
@@ -39,6 +40,7 @@
 //   host was enqueued before the device executes it. If they do not come in ten seconds, a rule is broken (0).
 // - STANDIN_LOCK_LAUNCHES: how many kernels must be launched while existing host memory is being page-locked (0).
 // - STANDIN_HOST_HOLDS: bytes of page-locked memory that can be allocated (all).
+// - STANDIN_CLOCK_PPM: how much faster the devices' clocks are than the host's, in millionths (0).
 // - STANDIN_PEERS: whether devices have access to each other (1).
 // - STANDIN_LOSE: `device:n` causes the loss of the device at its n-th operation (none).
 // - STANDIN_REPORT: a file that is written when the process ends. It has a line `name count` for each called function
@@ -150,11 +152,13 @@ Code free_host(void *address);
 /// An event that can be recorded repeatedly. A wait covers the last recording before the wait.
 struct Event {
     Device *device;
+    bool is_timed;
     std::mutex lock;
     std::condition_variable changed;
     long recorded = 0, come = 0;
+    double come_ms = 0; // on the device's clock
 
-    explicit Event(Device *on) : device(on) {}
+    explicit Event(Device *on, bool is_timed = false) : device(on), is_timed(is_timed) {}
     bool has_come(long which);
     void wait_for(long which);
     long last();
@@ -187,6 +191,8 @@ struct Stream {
 };
 
 void record(Stream *stream, const EventHandle &event);
+/// Returns the time between two events in milliseconds.
+Code elapsed(float *ms, const EventHandle &from, const EventHandle &to);
 /// Waits for all enqueued operations.
 Code synchronize(Stream *stream);
 void wait(Stream *stream, const EventHandle &event);
@@ -230,16 +236,25 @@ struct Node {
 };
 struct Graph {
     std::vector<std::unique_ptr<Node>> nodes;
+    std::unique_ptr<Graph> iteration; // of a loop, which is then the only node
+    uint64_t condition = 0;
+    unsigned at_first = 0;
 };
 /// A graph that can be launched.
 struct Instance {
     std::vector<Node> nodes;
+    uint64_t condition = 0; // if not 0, the nodes are repeated as long as its value is not 0
+    unsigned at_first = 0;
     std::shared_ptr<std::atomic<int>> in_flight = std::make_shared<std::atomic<int>>(0);
 };
 Code create(Graph **graph);
 Code destroy(Graph *graph);
 Code add(Graph *graph, Node *const *before, size_t number, const Function *function, const unsigned grid[3],
          const unsigned block[3], void **arguments, Node **node);
+/// Creates a condition with this value at each launch.
+Code create_condition(Graph *graph, unsigned value, uint64_t *handle);
+/// Adds a loop, and returns the graph of its iteration.
+Code add_loop(Graph *graph, uint64_t handle, Graph **iteration);
 Code instantiate(Graph *graph, Instance **instance);
 Code set(Instance *instance, const Node *node, const Function *function, const unsigned grid[3], const unsigned block[3],
          void **arguments);

@@ -138,10 +138,11 @@ Code cuStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
     wait(stream, *event);
     return SUCCESS;
 }
-Code cuEventCreate(EventHandle **event, unsigned) {
+Code cuEventCreate(EventHandle **event, unsigned flags) {
     IN_CONTEXT;
     count("live events");
-    *event = new EventHandle(std::make_shared<Event>(current));
+    if (!(flags & 2)) count("timed events"); // CU_EVENT_DISABLE_TIMING
+    *event = new EventHandle(std::make_shared<Event>(current, !(flags & 2)));
     return SUCCESS;
 }
 Code cuEventDestroy_v2(EventHandle *event) { CALLED; count("live events", -1); delete event; return SUCCESS; }
@@ -151,6 +152,7 @@ Code cuEventRecord(EventHandle *event, Stream *stream) {
     record(stream, *event);
     return SUCCESS;
 }
+Code cuEventElapsedTime(float *ms, EventHandle *from, EventHandle *to) { IN_CONTEXT; return elapsed(ms, *from, *to); }
 Code cuEventQuery(EventHandle *event) { IN_CONTEXT; return (*event)->has_come((*event)->last()) ? SUCCESS : NOT_READY; }
 Code cuEventSynchronize(EventHandle *event) { IN_CONTEXT; (*event)->wait_for((*event)->last()); return current->stuck; }
 
@@ -259,6 +261,28 @@ Code cuGraphCreate(Graph **graph, unsigned) { IN_CONTEXT; return create(graph); 
 Code cuGraphAddKernelNode_v2(Node **node, Graph *graph, Node *const *before, size_t number, const KernelNode *kernel) {
     IN_CONTEXT;
     return add(graph, before, number, kernel->function, kernel->grid, kernel->block, kernel->arguments, node);
+}
+Code cuGraphConditionalHandleCreate(uint64_t *handle, Graph *graph, Device *context, unsigned value, unsigned flags) {
+    IN_CONTEXT;
+    if (driver() < 12040 || context != current || flags > 1) return INVALID_VALUE;
+    return create_condition(graph, flags ? value : 0, handle);
+}
+struct ConditionalNode {
+    int kind, reserved[3];
+    uint64_t handle;
+    unsigned type, size;
+    Graph **graphs;
+    Device *context;
+    long long rest[26];
+};
+Code cuGraphAddNode(Node **node, Graph *graph, Node *const *, size_t number, ConditionalNode *described) {
+    IN_CONTEXT;
+    if (described->kind != 13 || described->type != 1 || described->size != 1 || number) return INVALID_VALUE;
+    if (described->context != current) return INVALID_CONTEXT;
+    static thread_local Graph *iteration; // the manual does not say where the array is
+    Code code = add_loop(graph, described->handle, &iteration);
+    if (code == SUCCESS) described->graphs = &iteration, *node = nullptr;
+    return code;
 }
 Code cuGraphInstantiateWithFlags(Instance **instance, Graph *graph, unsigned long long) { IN_CONTEXT; return instantiate(graph, instance); }
 Code cuGraphExecKernelNodeSetParams_v2(Instance *instance, Node *node, const KernelNode *kernel) {

@@ -43,6 +43,8 @@ fn chain_needs_few_calls_and_no_waits_between_streams() {
             let waits = report.of("cuStreamWaitEvent") + report.of("hipStreamWaitEvent");
             assert!(waits == 0 && report.of("blocking copies") == 0, "{report:?}");
             assert!(calls <= 1.3, "{calls:.2} calls per task {report:?}");
+            // Without a trace, no times are noted.
+            assert_eq!(report.of("timed events") + report.sum("cuEventElapsed") + report.sum("hipEventElapsed"), 0);
         }
     });
 }

@@ -128,7 +128,8 @@ Code hipEventCreateWithFlags(EventHandle **event, unsigned flags) {
     ON_DEVICE;
     count("live events");
     if (!(flags & 0x20000000)) count("events with system fences"); // hipEventDisableSystemFence
-    *event = new EventHandle(std::make_shared<Event>(current));
+    if (!(flags & 2)) count("timed events"); // hipEventDisableTiming
+    *event = new EventHandle(std::make_shared<Event>(current, !(flags & 2)));
     return SUCCESS;
 }
 Code hipEventDestroy(EventHandle *event) { CALLED; count("live events", -1); delete event; return SUCCESS; }
@@ -138,6 +139,7 @@ Code hipEventRecord(EventHandle *event, Stream *stream) {
     record(stream, *event);
     return SUCCESS;
 }
+Code hipEventElapsedTime(float *ms, EventHandle *from, EventHandle *to) { ON_DEVICE; return elapsed(ms, *from, *to); }
 Code hipEventQuery(EventHandle *event) { ON_DEVICE; return (*event)->has_come((*event)->last()) ? SUCCESS : NOT_READY; }
 Code hipEventSynchronize(EventHandle *event) { ON_DEVICE; (*event)->wait_for((*event)->last()); return current->stuck; }
 

@@ -9,7 +9,10 @@
 #define __shared__ static thread_local
 
 struct standin_triple { unsigned x, y, z; };
-struct standin_place { standin_triple thread, group, threads, groups; void (*barrier)(); };
+struct standin_place {
+    standin_triple thread, group, threads, groups;
+    void (*barrier)(), (*set_condition)(unsigned long long handle, unsigned value);
+};
 static thread_local standin_place standin_here;
 extern "C" void *standin_where() { return &standin_here; }
 #define threadIdx standin_here.thread
@@ -17,6 +20,7 @@ extern "C" void *standin_where() { return &standin_here; }
 #define blockDim standin_here.threads
 #define gridDim standin_here.groups
 static inline void __syncthreads() { standin_here.barrier(); }
+extern "C" void cudaGraphSetConditional(unsigned long long handle, unsigned value) { standin_here.set_condition(handle, value); }
 
 static inline long long __double_as_longlong(double value) { long long bits; __builtin_memcpy(&bits, &value, 8); return bits; }
 static inline double __longlong_as_double(long long bits) { double value; __builtin_memcpy(&value, &bits, 8); return value; }

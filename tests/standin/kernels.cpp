@@ -23,7 +23,10 @@ namespace standin {
 
 // The same as in host.h.
 struct Triple { unsigned x, y, z; };
-struct Place { Triple thread, group, threads, groups; void (*barrier)(); };
+struct Place {
+    Triple thread, group, threads, groups;
+    void (*barrier)(), (*set_condition)(unsigned long long handle, unsigned value);
+};
 
 namespace {
 
@@ -168,11 +171,28 @@ static bool prepare(Node &node, const Function *function, const unsigned grid[3]
     return true;
 }
 
+/// The values of all conditions.
+struct Conditions {
+    std::mutex lock;
+    std::map<uint64_t, unsigned> values;
+};
+static Conditions &conditions() {
+    static auto *all = new Conditions;
+    return *all;
+}
+
+static void set_condition(unsigned long long handle, unsigned value) {
+    std::lock_guard guard(conditions().lock);
+    auto found = conditions().values.find(handle);
+    if (found == conditions().values.end()) broken("a kernel set a condition that does not exist");
+    else found->second = value;
+}
+
 static void execute(const Node &node) {
     if (!runner) runner = new Runner;
     auto *place = (Place *)node.function->place();
     Triple groups{node.grid[0], node.grid[1], node.grid[2]}, in{node.block[0], node.block[1], node.block[2]};
-    *place = {{}, {}, in, groups, barrier};
+    *place = {{}, {}, in, groups, barrier, set_condition};
     runner->function = node.function, runner->arguments = node.packed.data(), runner->place = place;
     runner->threads = in.x * in.y * in.z;
     for (unsigned z = 0; z < groups.z; z++)
@@ -225,6 +245,24 @@ Code create(Graph **graph) {
     return SUCCESS;
 }
 
+Code create_condition(Graph *, unsigned value, uint64_t *handle) {
+    static std::atomic<uint64_t> made{0x1000};
+    std::lock_guard guard(conditions().lock);
+    conditions().values[*handle = ++made] = value;
+    return SUCCESS;
+}
+
+Code add_loop(Graph *graph, uint64_t handle, Graph **iteration) {
+    // The real driver accepts other nodes too, which the runtime does not need.
+    if (graph->iteration || !graph->nodes.empty()) return INVALID_VALUE;
+    std::lock_guard guard(conditions().lock);
+    auto found = conditions().values.find(handle);
+    if (found == conditions().values.end()) return INVALID_VALUE;
+    graph->iteration = std::make_unique<Graph>(), graph->condition = handle, graph->at_first = found->second;
+    *iteration = graph->iteration.get();
+    return SUCCESS;
+}
+
 Code destroy(Graph *graph) {
     count("live graphs", -1);
     delete graph;
@@ -258,8 +296,12 @@ static void report_shape(const Graph *graph) {
 
 Code instantiate(Graph *graph, Instance **instance) {
     count("live graph instances");
-    report_shape(graph);
     *instance = new Instance;
+    if (graph->iteration) {
+        (*instance)->condition = graph->condition, (*instance)->at_first = graph->at_first;
+        graph = graph->iteration.get();
+    }
+    report_shape(graph);
     for (auto &node : graph->nodes) (*instance)->nodes.push_back(*node);
     return SUCCESS;
 }
@@ -272,29 +314,45 @@ Code set(Instance *instance, const Node *node, const Function *function, const u
     return prepare(mine, function, grid, block, arguments) ? SUCCESS : INVALID_VALUE;
 }
 
+/// Executes the nodes of a graph in an order that their edges allow.
+static void execute_all(const std::vector<Node> &nodes, uint64_t &random) {
+    std::vector<size_t> waits(nodes.size()), ready;
+    std::vector<std::vector<size_t>> behind(nodes.size());
+    for (auto &node : nodes) {
+        waits[node.number] = node.before.size();
+        for (size_t before : node.before) behind[before].push_back(node.number);
+        if (node.before.empty()) ready.push_back(node.number);
+    }
+    while (!ready.empty()) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        std::swap(ready[(random >> 33) % ready.size()], ready.back());
+        size_t next = ready.back();
+        ready.pop_back();
+        execute(nodes[next]);
+        for (size_t later : behind[next])
+            if (!--waits[later]) ready.push_back(later);
+    }
+}
+
 Code launch(Stream *stream, Instance *instance) {
     auto nodes = std::make_shared<std::vector<Node>>(instance->nodes);
     count("graph launches");
     count("kernels in graphs", nodes->size());
+    uint64_t condition = instance->condition;
+    if (condition) {
+        count("launches of loops");
+        set_condition(condition, instance->at_first);
+    }
     auto in_flight = instance->in_flight;
     ++*in_flight;
     uint64_t random = stream->random ^ (uint64_t)nodes->data();
-    stream->push([nodes, random]() mutable {
-        std::vector<size_t> waits(nodes->size()), ready;
-        std::vector<std::vector<size_t>> behind(nodes->size());
-        for (auto &node : *nodes) {
-            waits[node.number] = node.before.size();
-            for (size_t before : node.before) behind[before].push_back(node.number);
-            if (node.before.empty()) ready.push_back(node.number);
-        }
-        while (!ready.empty()) {
-            random = random * 6364136223846793005u + 1442695040888963407u;
-            std::swap(ready[(random >> 33) % ready.size()], ready.back());
-            size_t next = ready.back();
-            ready.pop_back();
-            execute((*nodes)[next]);
-            for (size_t later : behind[next])
-                if (!--waits[later]) ready.push_back(later);
+    stream->push([nodes, random, condition]() mutable {
+        if (!condition) return execute_all(*nodes, random);
+        for (unsigned again = 1; again;) {
+            count("iterations of loops");
+            execute_all(*nodes, random);
+            std::lock_guard guard(conditions().lock);
+            again = conditions().values[condition];
         }
     });
     stream->push_always([in_flight] { --*in_flight; });

@@ -241,6 +241,41 @@ fn adopted_tensors_of_any_type_are_used_in_place() {
 }
 
 #[test]
+fn regions_are_exported_in_place_and_held() {
+    let rt = runtime("2:CPU:1");
+    let x: AnyData = rt.array(array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]).into();
+    let right = x.block(&[0..2, 1..3]);
+    let lent = rt.to_dlpack(right.clone().inout(), SpaceId::HOST).unwrap();
+    assert_eq!((lent.shape(), lent.strides(), lent.is_read_only()), (&[2, 2][..], Some(&[3, 1][..]), false));
+    let waiting = rt.task("wait", vec![right.clone().inout()]).cpu(|_, _| ()).submit_handle().unwrap();
+    let left = rt.task("left", vec![x.block(&[0..2, 0..1]).inout()]).cpu(|_, _| ()).submit_handle().unwrap();
+    left.wait().unwrap();
+    assert!(!waiting.is_finished());
+
+    let other = runtime("1:CPU:1");
+    let y = AnyData::from_dlpack(&other, lent).unwrap();
+    let double = |_: &Context, mut views: Vec<AnyView<'_>>| {
+        views[0].typed_mut::<f32, Ix2>().unwrap().mapv_inplace(|x| 2.0 * x);
+    };
+    other.task("double", vec![y.all().inout()]).cpu(double).submit().unwrap();
+    drop(y); // it is given back when the task has ended
+    waiting.wait().unwrap();
+    assert_eq!(rt.take(x.typed::<f32, Ix2>().unwrap()).unwrap(), array![[1.0, 4.0, 6.0], [4.0, 10.0, 12.0]]);
+}
+
+#[test]
+fn only_inputs_and_inouts_of_numbers_are_exported() {
+    let rt = runtime("1:CPU:1");
+    let (x, odd) =
+        (AnyData::zeros(&rt, Dtype::F64, &[4]).unwrap(), AnyData::zeros(&rt, Dtype::Bytes(3), &[4]).unwrap());
+    assert!(rt.to_dlpack(x.all().input(), SpaceId::HOST).unwrap().is_read_only());
+    for access in [x.all().output(), x.all().commutative(), x.all().reduction(Op::Sum), odd.all().input()] {
+        let refused = rt.to_dlpack(access, SpaceId::HOST).unwrap_err().to_string();
+        assert!(refused.contains("only `input` and `inout` of numbers can be exported; try"), "{refused}");
+    }
+}
+
+#[test]
 fn simulation_runs_no_body_and_reads_zeros() {
     let machine = thalweg::SimulatedMachine::from_file("machines/laptop.toml").unwrap();
     let rt = Runtime::builder().simulate(machine).build().unwrap();

@@ -11,6 +11,7 @@ mod handles;
 mod public_types;
 mod random_scopes;
 mod recorded_hints;
+mod repeat;
 mod replay;
 mod replay_bodies;
 mod replay_failures;

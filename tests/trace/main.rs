@@ -1,6 +1,7 @@
 //! Traces match the run that wrote them, for each driver and however the program ends.
 
 mod content;
+mod equality;
 mod files;
 mod latest;
 mod replays;

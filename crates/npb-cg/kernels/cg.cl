@@ -71,6 +71,14 @@ KERNEL(256, 1, 1) advance(IN(double, rho, 2), IN(double, p_dot_q, 1), IN(double,
     }
 }
 
+/* first, second <- from. Takes one thread. */
+KERNEL(1, 1, 1) pass_on(IN(double, from, 1), OUT(double, first, 1), OUT(double, second, 1))
+{
+    REGION(from); REGION(first); REGION(second);
+    first[0] = from[0];
+    second[0] = from[0];
+}
+
 /* residual += |x - A z|^2, x_dot_z += x . z, z_dot_z += z . z. Takes LANES threads per row. */
 KERNEL(256, 1, 1) norms(IN(unsigned, offsets, rows + 1), IN(unsigned, columns, entries), IN(double, values, entries),
                         IN(double, x, rows), IN(double, z, width), INOUT(double, residual, 1),

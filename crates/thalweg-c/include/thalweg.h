@@ -13,6 +13,9 @@
 // The greatest number of dimensions.
 #define TW_MAX_DIMS 4
 
+// The type of an argument that is a region.
+#define TW_REGION 100
+
 // The result of a call.
 typedef enum {
   // The call has succeeded.
@@ -55,6 +58,8 @@ typedef enum {
   TW_COMPLEX64 = 10,
   // `double _Complex`
   TW_COMPLEX128 = 11,
+  // Elements of another type, such as structures.
+  TW_BYTES = 12,
 } tw_dtype;
 
 // The mode of an access.
@@ -96,6 +101,12 @@ typedef struct {
   uint64_t id;
 } tw_data;
 
+// A kernel.
+typedef struct {
+  // The handle's number; 0 is no kernel.
+  uint64_t id;
+} tw_kernel;
+
 // A group of tasks, which a program waits for or cancels together.
 typedef struct {
   // The handle's number; 0 is no group.
@@ -124,9 +135,25 @@ typedef struct {
   const char *scheduler;
   // The number of pending tasks from which a submission waits.
   size_t max_pending_tasks;
-  // The file to which a trace of the run is written.
+  // The file to which a trace of the run is written; null if none is.
   const char *trace;
+  // The memory that the runtime uses of each device, in bytes.
+  uint64_t device_memory_bytes;
 } tw_options;
+
+// What a runtime has done since it was built.
+typedef struct {
+  // The number of tasks that have run.
+  uint64_t tasks;
+  // The number of copies between memories.
+  uint64_t copies;
+  // The number of bytes copied.
+  uint64_t bytes_copied;
+  // The number of replicas that were evicted from a device's memory.
+  uint64_t evictions;
+  // The time for which units ran bodies, in seconds, added up.
+  double busy_seconds;
+} tw_statistics;
 
 // An access of a task.
 typedef struct {
@@ -146,6 +173,8 @@ typedef struct {
 typedef struct {
   // The first element; null if the access gives no view. Elements of `TW_IN` must not be written.
   void *data;
+  // A `tw_dtype`.
+  uint32_t type;
   // The number of dimensions.
   size_t ndim;
   // The number of elements along each dimension; 1 beyond the last.
@@ -165,18 +194,69 @@ typedef struct {
 // or an exception.
 typedef int (*tw_body)(tw_context *context, const tw_view *views, size_t count, void *argument);
 
+// The number of an argument.
+typedef union {
+  // For `TW_FLOAT64`.
+  double float64;
+  // For `TW_FLOAT32`.
+  float float32;
+  // For `TW_INT32`.
+  int32_t int32;
+  // For `TW_UINT32`.
+  uint32_t uint32;
+  // For `TW_INT64`.
+  int64_t int64;
+  // For `TW_UINT64`.
+  uint64_t uint64;
+  // For `TW_REGION`: the index of an access of the task.
+  size_t access;
+} tw_number;
+
+// An argument of a kernel: `tw_region`, `tw_float64`, `tw_int32` and their like make one.
+typedef struct {
+  // `TW_REGION`, or the `tw_dtype` of a number.
+  uint32_t type;
+  // The number, or the index of the access.
+  tw_number value;
+} tw_argument;
+
+// The launch of a kernel.
+typedef struct {
+  // The kernel.
+  tw_kernel kernel;
+  // The number of threads along each dimension; 0 stands for 1 beyond the first.
+  size_t threads[3];
+  // The arguments, as the kernel's head declares them.
+  const tw_argument *arguments;
+  // The number of arguments.
+  size_t count;
+} tw_launch;
+
 // A task. A field that is zero has its default.
 typedef struct {
   // `sizeof(tw_task)`.
   size_t size;
   // The name, in error messages and traces.
   const char *name;
+  // The file that submits the task, for error messages and traces; `TW_TASK` sets it.
+  const char *file;
+  // The line in the file, counted from 1.
+  uint32_t line;
   // The accesses, which must not overlap if one of them writes.
   const tw_access *accesses;
   // The number of accesses.
   size_t count;
   // The body for CPU units and emulated devices.
   tw_body body;
+  // Launches of kernels, one after the other: the body for accelerators of all kinds.
+  const tw_launch *launches;
+  // The number of launches.
+  size_t launch_count;
+  // The body for CUDA devices: it enqueues work on `tw_context_stream`, and does not wait for it. The views are in
+  // the device's memory. Without the feature `cuda` of the library, it is ignored.
+  tw_body cuda;
+  // The body for HIP devices, likewise.
+  tw_body hip;
   // The argument of the body.
   const void *argument;
   // The number of bytes of the argument that are copied; 0 if the body gets the address as it is.
@@ -222,18 +302,17 @@ size_t tw_context_unit(const tw_context *context);
 // `context` is that of the running body.
 bool tw_context_is_cancelled(const tw_context *context);
 
-// Makes a data object of zeros with `ndim` dimensions. `type` is a `tw_dtype`.
+// Returns the stream of the task, in a body for CUDA or HIP: a `CUstream` or `hipStream_t`. Otherwise, null.
 //
 // # Safety
-// `shape` points to `ndim` numbers, and `data` to a variable.
-tw_status tw_data_zeros(tw_runtime rt, uint32_t type, size_t ndim, const size_t *shape, tw_data *data);
+// `context` is that of the running body.
+void *tw_context_stream(const tw_context *context);
 
-// Makes a data object of zeroed elements of `size` bytes, such as structures, which are aligned to the largest power
-// of two that divides `size`, up to 16.
+// Returns the ordinal of the device, in a body for CUDA or HIP. Otherwise, 0.
 //
 // # Safety
-// `shape` points to `ndim` numbers, and `data` to a variable.
-tw_status tw_data_zeros_of_size(tw_runtime rt, size_t size, size_t ndim, const size_t *shape, tw_data *data);
+// `context` is that of the running body.
+int tw_context_device(const tw_context *context);
 
 // Makes a data object of the caller's memory, in place. `strides` are in elements, one per dimension; they may
 // be null if there are no gaps. Until [`tw_data_release`] has returned, only tasks may touch the elements.
@@ -249,6 +328,38 @@ tw_status tw_data_borrow(tw_runtime rt,
                          const size_t *strides,
                          tw_data *data);
 
+// Makes a data object of the caller's memory, as [`tw_data_borrow`], of elements of `size` bytes, such as structures.
+// They are aligned to the largest power of two that divides `size`, up to 16.
+//
+// # Safety
+// As for [`tw_data_borrow`].
+tw_status tw_data_borrow_of_size(tw_runtime rt,
+                                 void *elements,
+                                 size_t size,
+                                 size_t ndim,
+                                 const size_t *shape,
+                                 const size_t *strides,
+                                 tw_data *data);
+
+// Makes a data object of zeros with `ndim` dimensions. `type` is a `tw_dtype`.
+//
+// # Safety
+// `shape` points to `ndim` numbers, and `data` to a variable.
+tw_status tw_data_zeros(tw_runtime rt, uint32_t type, size_t ndim, const size_t *shape, tw_data *data);
+
+// Makes a data object of zeroed elements of `size` bytes, such as structures, which are aligned to the largest power
+// of two that divides `size`, up to 16.
+//
+// # Safety
+// `shape` points to `ndim` numbers, and `data` to a variable.
+tw_status tw_data_zeros_of_size(tw_runtime rt, size_t size, size_t ndim, const size_t *shape, tw_data *data);
+
+// Returns the number of bytes of all elements.
+//
+// # Safety
+// `bytes` points to a variable.
+tw_status tw_data_bytes(tw_data data, size_t *bytes);
+
 // Names a data object in error messages. The first call wins.
 //
 // # Safety
@@ -256,7 +367,8 @@ tw_status tw_data_borrow(tw_runtime rt,
 tw_status tw_data_set_name(tw_data data, const char *name);
 
 // Releases a data object. Memory that was borrowed contains the current value and belongs to the caller again once the
-// call returns, which waits for the tasks that use it; other memory is freed after these tasks.
+// call returns, which waits for the tasks that use it; other memory is freed after these tasks. Bodies that submit
+// children by the handle must be done before the handle of memory that is not borrowed is released.
 //
 // Returns `TW_FAILED` if a task that should have written the value has failed. The object is released even then.
 tw_status tw_data_release(tw_data data);
@@ -274,6 +386,17 @@ tw_status tw_data_read(tw_data data, const size_t *lo, const size_t *hi, void *e
 // # Safety
 // As for `tw_data_read`.
 tw_status tw_data_write(tw_data data, const size_t *lo, const size_t *hi, const void *elements, size_t bytes);
+
+// Makes a kernel of a text in Thalweg's dialect, which the guide's chapter on kernels describes. The library keeps
+// each text, once, until the process ends. `name` is that of the text in the messages of compilers.
+//
+// # Safety
+// The texts end with a zero byte, and `made` points to a variable. With any arguments of the types in its head, the
+// kernel touches only the elements that its head declares.
+tw_status tw_kernel_new(const char *name, const char *source, const char *kernel, tw_kernel *made);
+
+// Releases the handle of a kernel. Tasks that were submitted with it go on.
+tw_status tw_kernel_free(tw_kernel kernel);
 
 // Makes a group.
 //
@@ -324,9 +447,21 @@ tw_status tw_wait(tw_runtime rt);
 // Waits for all tasks, at most for this time. Returns `TW_TIMEOUT` if some are not done.
 tw_status tw_wait_timeout(tw_runtime rt, double seconds);
 
+// Returns what a runtime has done since it was built.
+//
+// # Safety
+// `statistics` points to a variable.
+tw_status tw_runtime_statistics(tw_runtime rt, tw_statistics *statistics);
+
 // Returns the text of the last call on this thread that did not return `TW_OK`, or an empty text. The text is valid
 // until the next call on this thread that does not return `TW_OK`.
 const char *tw_last_error(void);
+
+// Sets the text that [`tw_last_error`] returns on this thread, for modules of other languages over this interface.
+//
+// # Safety
+// `text` is null or ends with a zero byte.
+void tw_set_last_error(const char *text);
 
 // Submits a task: it runs as soon as the tasks that it depends on are done. `task`, its name, its accesses and an
 // argument that is copied are read during the call. `submitted` may be null.
@@ -334,7 +469,8 @@ const char *tw_last_error(void);
 // The argument's destructor is called even if the task is refused.
 //
 // # Safety
-// `task` points to a task of its `size`, whose name is null or ends with a zero byte, and which has `count` accesses.
+// `task` points to a task of its `size`, whose name and file are null or end with a zero byte, and which has `count`
+// accesses.
 // The argument has `argument_bytes` bytes; body and destructor may use it on any thread. The body uses its views only
 // while it runs, and writes only those that are writable. `submitted` is null or points to a variable.
 tw_status tw_submit(tw_runtime rt, const tw_task *task, tw_submitted *submitted);
@@ -355,19 +491,55 @@ tw_status tw_wait_children(const tw_context *context);
 }  // extern "C"
 #endif  // __cplusplus
 
-#endif  /* THALWEG_H */
-
 /* Conveniences for C. */
 
 #ifndef __cplusplus
 /// A task, by designated initializers: `tw_submit(rt, &TW_TASK(.name = "axpy", .body = axpy), NULL)`.
-#define TW_TASK(...) ((tw_task){.size = sizeof(tw_task), __VA_ARGS__})
+#define TW_TASK(...) ((tw_task){.size = sizeof(tw_task), .file = __FILE__, .line = __LINE__, __VA_ARGS__})
 /// A list of accesses, for `TW_TASK`: `TW_ACCESSES(tw_whole(x, TW_IN), tw_whole(y, TW_INOUT))`.
 #define TW_ACCESSES(...) \
   .accesses = (tw_access[]){__VA_ARGS__}, .count = sizeof((tw_access[]){__VA_ARGS__}) / sizeof(tw_access)
 /// An argument that is copied, for `TW_TASK`: `TW_ARGUMENT(double, 2.0)`.
 #define TW_ARGUMENT(type, ...) .argument = &(type){__VA_ARGS__}, .argument_bytes = sizeof(type)
+
+/// Launches of kernels, for `TW_TASK`: `TW_LAUNCHES({.kernel = k, .threads = {n}, TW_ARGUMENTS(tw_region(0))})`.
+#define TW_LAUNCHES(...) \
+  .launches = (tw_launch[]){__VA_ARGS__}, .launch_count = sizeof((tw_launch[]){__VA_ARGS__}) / sizeof(tw_launch)
+/// The arguments of a launch: `TW_ARGUMENTS(tw_float64(2.0), tw_region(0))`.
+#define TW_ARGUMENTS(...) \
+  .arguments = (tw_argument[]){__VA_ARGS__}, .count = sizeof((tw_argument[]){__VA_ARGS__}) / sizeof(tw_argument)
 #endif
+
+/// Returns the argument of a kernel for the access of the task with this index.
+static inline tw_argument tw_region(size_t access) {
+  tw_argument argument = {TW_REGION, {0}};
+  argument.value.access = access;
+  return argument;
+}
+/// Returns an argument that is a `double`.
+static inline tw_argument tw_float64(double number) {
+  tw_argument argument = {TW_FLOAT64, {0}};
+  argument.value.float64 = number;
+  return argument;
+}
+/// Returns an argument that is a `float`.
+static inline tw_argument tw_float32(float number) {
+  tw_argument argument = {TW_FLOAT32, {0}};
+  argument.value.float32 = number;
+  return argument;
+}
+/// Returns an argument that is an `int`.
+static inline tw_argument tw_int32(int32_t number) {
+  tw_argument argument = {TW_INT32, {0}};
+  argument.value.int32 = number;
+  return argument;
+}
+/// Returns an argument that is an `INT64`.
+static inline tw_argument tw_int64(int64_t number) {
+  tw_argument argument = {TW_INT64, {0}};
+  argument.value.int64 = number;
+  return argument;
+}
 
 /// Returns an access of a whole data object.
 static inline tw_access tw_whole(tw_data data, tw_mode mode) {
@@ -386,3 +558,5 @@ static inline tw_access tw_block(tw_data data, tw_mode mode, size_t lo0, size_t 
   tw_access access = {data, mode, 2, {lo0, lo1}, {hi0, hi1}};
   return access;
 }
+
+#endif  /* THALWEG_H */

@@ -1,8 +1,10 @@
 //! Bodies: C functions with their argument, and the views that they get.
 
-use crate::data::TW_MAX_DIMS;
+use crate::data::{TW_MAX_DIMS, number};
+use smallvec::SmallVec;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 use thalweg::Context;
 use thalweg::dynamic::AnyView;
 use thalweg::error::BoxError;
@@ -13,6 +15,8 @@ use thalweg::error::BoxError;
 pub struct tw_view {
     /// The first element; null if the access gives no view. Elements of `TW_IN` must not be written.
     pub data: *mut c_void,
+    /// A `tw_dtype`.
+    pub r#type: u32,
     /// The number of dimensions.
     pub ndim: usize,
     /// The number of elements along each dimension; 1 beyond the last.
@@ -30,7 +34,10 @@ pub struct tw_view {
 /// The environment of a body; valid while the body runs, on its thread.
 #[derive(Debug)]
 pub struct tw_context {
+    /// Null in a body for a stream.
     context: *const Context,
+    stream: *mut c_void,
+    device: i32,
     failure: Option<String>,
 }
 
@@ -42,18 +49,21 @@ pub type tw_body = Option<
 >;
 
 /// A body that is present.
-type Body = unsafe extern "C" fn(*mut tw_context, *const tw_view, usize, *mut c_void) -> c_int;
+pub(crate) type Body = unsafe extern "C" fn(*mut tw_context, *const tw_view, usize, *mut c_void) -> c_int;
 
 /// The argument of a body, which is dropped with the body.
 pub(crate) struct Argument {
     /// The copy, if the argument was copied. The element type gives it an alignment of 16.
-    copy: Vec<u128>,
-    given: *mut c_void,
+    _copy: Vec<u128>,
+    /// The address of the copy, or the one that was given.
+    address: *mut c_void,
     destructor: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
 // SAFETY: the caller of `tw_submit` promises that the body may use its argument on any thread.
 unsafe impl Send for Argument {}
+// SAFETY: a shared reference gives access to the address alone, and only one body of a task runs.
+unsafe impl Sync for Argument {}
 
 impl Argument {
     /// Copies `bytes` bytes, or keeps the address if there are none.
@@ -68,11 +78,8 @@ impl Argument {
         let mut copy = vec![0u128; bytes.div_ceil(size_of::<u128>())];
         // SAFETY: both have at least `bytes` bytes, and the copy is new.
         unsafe { ptr::copy_nonoverlapping(given.cast::<u8>(), copy.as_mut_ptr().cast(), bytes) };
-        Self { copy, given: given.cast_mut(), destructor }
-    }
-
-    fn address(&mut self) -> *mut c_void {
-        if self.copy.is_empty() { self.given } else { self.copy.as_mut_ptr().cast() }
+        let address = if copy.is_empty() { given.cast_mut() } else { copy.as_mut_ptr().cast() };
+        Self { _copy: copy, address, destructor }
     }
 }
 
@@ -80,30 +87,66 @@ impl Drop for Argument {
     fn drop(&mut self) {
         if let Some(destructor) = self.destructor {
             // SAFETY: the destructor is called only here, with its argument.
-            unsafe { destructor(self.address()) }
+            unsafe { destructor(self.address) }
         }
     }
+}
+
+/// The argument of a body: its own, or one that it shares with other bodies of its task.
+pub(crate) enum Held {
+    Own(Argument),
+    Shared(Arc<Argument>),
 }
 
 /// A body with its argument.
 pub(crate) struct Bound {
     pub(crate) body: Body,
-    pub(crate) argument: Argument,
+    pub(crate) argument: Held,
 }
 
 impl Bound {
     /// Calls the body.
-    pub(crate) fn run(mut self, context: &Context, views: Vec<AnyView<'_>>) -> Result<(), BoxError> {
-        let views: Vec<tw_view> = views.iter().map(view).collect();
-        let mut context = tw_context { context, failure: None };
-        // SAFETY: the caller of `tw_submit` promises that the body is a function of this type, which uses the views as
-        // declared and only while it runs.
-        let status = unsafe { (self.body)(&raw mut context, views.as_ptr(), views.len(), self.argument.address()) };
-        match (status, context.failure) {
-            (0, _) => Ok(()),
-            (_, Some(text)) => Err(text.into()),
-            (status, None) => Err(format!("its body returned {status}").into()),
-        }
+    pub(crate) fn run(self, context: &Context, views: Vec<AnyView<'_>>) -> Result<(), BoxError> {
+        let argument = match &self.argument {
+            Held::Own(argument) => argument,
+            Held::Shared(argument) => argument,
+        };
+        let views: SmallVec<[tw_view; 6]> = views.iter().map(view).collect();
+        call(self.body, argument, context, (ptr::null_mut(), 0), &views)
+    }
+}
+
+/// Calls a body with its context, or with the stream of its task.
+pub(crate) fn call(
+    body: Body,
+    argument: &Argument,
+    context: *const Context,
+    (stream, device): (*mut c_void, i32),
+    views: &[tw_view],
+) -> Result<(), BoxError> {
+    let mut context = tw_context { context, stream, device, failure: None };
+    // SAFETY: the caller of `tw_submit` promises that the body is a function of this type, which uses the views as
+    // declared and only while it runs.
+    let status = unsafe { body(&raw mut context, views.as_ptr(), views.len(), argument.address) };
+    match (status, context.failure) {
+        (0, _) => Ok(()),
+        (_, Some(text)) => Err(text.into()),
+        (status, None) => Err(format!("its body returned {status}").into()),
+    }
+}
+
+/// Describes a region in the memory of a device with addresses.
+#[cfg(any(feature = "cuda", feature = "hip"))]
+pub(crate) fn view_on_device(data: *const u8, view: &thalweg::dynamic::AnyDeviceView<'_>) -> tw_view {
+    tw_view {
+        data: data.cast_mut().cast(),
+        r#type: number(view.dtype()),
+        ndim: view.ndim(),
+        shape: view.extents(),
+        strides: view.strides(),
+        count: view.extents().iter().product(),
+        element_bytes: view.dtype().size(),
+        is_writable: view.is_writable(),
     }
 }
 
@@ -114,6 +157,7 @@ fn view(view: &AnyView<'_>) -> tw_view {
     strides[..ndim].copy_from_slice(view.strides());
     tw_view {
         data: view.as_ptr().cast_mut().cast(),
+        r#type: number(view.dtype()),
         ndim,
         shape,
         strides,
@@ -124,10 +168,10 @@ fn view(view: &AnyView<'_>) -> tw_view {
 }
 
 impl tw_context {
-    /// Returns the runtime's context.
-    pub(crate) fn get(&self) -> &Context {
-        // SAFETY: a `tw_context` is made only in `Bound::run`, and lives no longer than the context that it borrows.
-        unsafe { &*self.context }
+    /// Returns the runtime's context; `None` in a body for a stream.
+    pub(crate) fn get(&self) -> Option<&Context> {
+        // SAFETY: a `tw_context` is made only in `call`, and lives no longer than the context that it borrows.
+        unsafe { self.context.as_ref() }
     }
 }
 
@@ -152,7 +196,7 @@ pub unsafe extern "C" fn tw_fail(context: *mut tw_context, text: *const c_char) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_context_unit(context: *const tw_context) -> usize {
     // SAFETY: by this function's contract.
-    unsafe { context.as_ref() }.map_or(0, |context| context.get().unit().index())
+    unsafe { context.as_ref() }.and_then(tw_context::get).map_or(0, |context| context.unit().index())
 }
 
 /// Returns whether the task's group was cancelled, so that a long body can return early.
@@ -162,5 +206,25 @@ pub unsafe extern "C" fn tw_context_unit(context: *const tw_context) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_context_is_cancelled(context: *const tw_context) -> bool {
     // SAFETY: by this function's contract.
-    unsafe { context.as_ref() }.is_some_and(|context| context.get().is_cancelled())
+    unsafe { context.as_ref() }.and_then(tw_context::get).is_some_and(Context::is_cancelled)
+}
+
+/// Returns the stream of the task, in a body for CUDA or HIP: a `CUstream` or `hipStream_t`. Otherwise, null.
+///
+/// # Safety
+/// `context` is that of the running body.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_context_stream(context: *const tw_context) -> *mut c_void {
+    // SAFETY: by this function's contract.
+    unsafe { context.as_ref() }.map_or(ptr::null_mut(), |context| context.stream)
+}
+
+/// Returns the ordinal of the device, in a body for CUDA or HIP. Otherwise, 0.
+///
+/// # Safety
+/// `context` is that of the running body.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_context_device(context: *const tw_context) -> c_int {
+    // SAFETY: by this function's contract.
+    unsafe { context.as_ref() }.map_or(0, |context| context.device)
 }

@@ -1,14 +1,13 @@
 //! Data objects.
 
+use crate::borrow::Returned;
 use crate::handles::{Table, get, insert, table, take};
 use crate::runtime::{runtime, tw_runtime};
 use crate::status::{Problem, call, put, text, tw_status};
 use std::ffi::{c_char, c_void};
-use std::ops::Range;
 use std::ptr;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use thalweg::Runtime;
-use thalweg::dlpack::{DlDevice, DlManagedTensor, DlTensor, Tensor};
 use thalweg::dynamic::{AnyData, AnyRegion, Dtype};
 
 /// The greatest number of dimensions.
@@ -42,27 +41,36 @@ pub enum tw_dtype {
     TW_COMPLEX64 = 10,
     /// `double _Complex`
     TW_COMPLEX128 = 11,
+    /// Elements of another type, such as structures.
+    TW_BYTES = 12,
+}
+
+/// Returns the number of a type.
+pub(crate) fn number(dtype: Dtype) -> u32 {
+    let number = match dtype {
+        Dtype::I8 => tw_dtype::TW_INT8,
+        Dtype::I16 => tw_dtype::TW_INT16,
+        Dtype::I32 => tw_dtype::TW_INT32,
+        Dtype::I64 => tw_dtype::TW_INT64,
+        Dtype::U8 => tw_dtype::TW_UINT8,
+        Dtype::U16 => tw_dtype::TW_UINT16,
+        Dtype::U32 => tw_dtype::TW_UINT32,
+        Dtype::U64 => tw_dtype::TW_UINT64,
+        Dtype::F32 => tw_dtype::TW_FLOAT32,
+        Dtype::F64 => tw_dtype::TW_FLOAT64,
+        Dtype::C64 => tw_dtype::TW_COMPLEX64,
+        Dtype::C128 => tw_dtype::TW_COMPLEX128,
+        Dtype::Bool | Dtype::F16 | Dtype::Bf16 | Dtype::Bytes(_) => tw_dtype::TW_BYTES,
+    };
+    number as u32
 }
 
 /// Returns the type with this number. C passes any number as an enumeration, so it arrives as one.
-fn dtype(call: &str, number: u32) -> Result<Dtype, Problem> {
-    const TYPES: [(tw_dtype, Dtype); 12] = [
-        (tw_dtype::TW_INT8, Dtype::I8),
-        (tw_dtype::TW_INT16, Dtype::I16),
-        (tw_dtype::TW_INT32, Dtype::I32),
-        (tw_dtype::TW_INT64, Dtype::I64),
-        (tw_dtype::TW_UINT8, Dtype::U8),
-        (tw_dtype::TW_UINT16, Dtype::U16),
-        (tw_dtype::TW_UINT32, Dtype::U32),
-        (tw_dtype::TW_UINT64, Dtype::U64),
-        (tw_dtype::TW_FLOAT32, Dtype::F32),
-        (tw_dtype::TW_FLOAT64, Dtype::F64),
-        (tw_dtype::TW_COMPLEX64, Dtype::C64),
-        (tw_dtype::TW_COMPLEX128, Dtype::C128),
-    ];
-    let known = TYPES.iter().find(|(known, _)| *known as u32 == number);
+pub(crate) fn dtype(call: &str, number: u32) -> Result<Dtype, Problem> {
+    use Dtype::{C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    let known = [I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, C64, C128];
     let unknown = || Problem::invalid(call, &format!("there is no element type {number}; try `TW_FLOAT64`"));
-    known.map(|(_, dtype)| *dtype).ok_or_else(unknown)
+    known.into_iter().find(|known| self::number(*known) == number).ok_or_else(unknown)
 }
 
 /// A data object.
@@ -76,26 +84,9 @@ pub struct tw_data {
 /// A registered data object.
 pub(crate) struct Registered {
     pub(crate) data: AnyData,
-    rt: Arc<Runtime>,
+    pub(crate) rt: Arc<Runtime>,
     /// Set once the runtime has given borrowed memory back.
-    returned: Option<Arc<Returned>>,
-}
-
-#[derive(Default)]
-struct Returned(Mutex<bool>, Condvar);
-
-impl Returned {
-    fn set(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.1.notify_all();
-    }
-
-    fn wait(&self) {
-        let mut is_returned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_returned {
-            is_returned = self.1.wait(is_returned).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
+    pub(crate) returned: Option<Arc<Returned>>,
 }
 
 pub(crate) static DATA: Table<Registered> = table();
@@ -104,7 +95,7 @@ pub(crate) static DATA: Table<Registered> = table();
 ///
 /// # Safety
 /// `shape` is null or points to `ndim` numbers.
-unsafe fn shape_at(call: &str, ndim: usize, shape: *const usize) -> Result<Vec<usize>, Problem> {
+pub(crate) unsafe fn shape_at(call: &str, ndim: usize, shape: *const usize) -> Result<Vec<usize>, Problem> {
     if !(1..=TW_MAX_DIMS).contains(&ndim) {
         return Err(Problem::invalid(call, &format!("there are {ndim} dimensions; try 1 to {TW_MAX_DIMS}")));
     }
@@ -163,79 +154,17 @@ unsafe fn zeros(call: &str, rt: tw_runtime, dtype: Dtype, shape: &[usize], data:
     unsafe { put(call, data, tw_data { id }) }
 }
 
-/// The structure that a tensor of borrowed memory points to.
-struct Lent {
-    managed: DlManagedTensor,
-    shape: Vec<i64>,
-    strides: Vec<i64>,
-    returned: Arc<Returned>,
-}
-
-unsafe extern "C" fn give_back(managed: *mut DlManagedTensor) {
-    // SAFETY: `tw_data_borrow` leaked a box of this type into the context, and a deleter is called once.
-    let lent = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Lent>()) };
-    lent.returned.set();
-}
-
-/// Makes a data object of the caller's memory, in place. `strides` are in elements, one per dimension; they may
-/// be null if there are no gaps. Until [`tw_data_release`] has returned, only tasks may touch the elements.
+/// Returns the number of bytes of all elements.
 ///
 /// # Safety
-/// `elements` points to elements of this type at these strides, which stay valid until `tw_data_release` has returned.
-/// `shape` points to `ndim` numbers, `strides` is null or points to `ndim` numbers, and `data` points to a variable.
+/// `bytes` points to a variable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tw_data_borrow(
-    rt: tw_runtime,
-    elements: *mut c_void,
-    r#type: u32,
-    ndim: usize,
-    shape: *const usize,
-    strides: *const usize,
-    data: *mut tw_data,
-) -> tw_status {
-    const CALL: &str = "tw_data_borrow";
+pub unsafe extern "C" fn tw_data_bytes(data: tw_data, bytes: *mut usize) -> tw_status {
+    const CALL: &str = "tw_data_bytes";
     call(|| {
-        let (rt, dtype) = (runtime(CALL, rt)?, dtype(CALL, r#type)?);
-        let dtype = dtype.data_type().expect("numbers have a type of DLPack");
-        // SAFETY: there are `ndim` extents, and strides if any, by this function's contract.
-        let shape = unsafe { shape_at(CALL, ndim, shape) }?;
-        // SAFETY: as above.
-        let strides = if strides.is_null() { None } else { Some(unsafe { shape_at(CALL, ndim, strides) }?) };
-        let list = |list: Vec<usize>| list.into_iter().map(|n| n as i64).collect::<Vec<_>>();
-        let returned = Arc::new(Returned::default());
-        let mut lent = Box::new(Lent {
-            managed: DlManagedTensor {
-                dl_tensor: DlTensor {
-                    data: elements,
-                    device: DlDevice { device_type: 1, device_id: 0 },
-                    ndim: ndim as i32,
-                    dtype,
-                    shape: ptr::null_mut(),
-                    strides: ptr::null_mut(),
-                    byte_offset: 0,
-                },
-                manager_ctx: ptr::null_mut(),
-                deleter: Some(give_back),
-            },
-            shape: list(shape),
-            strides: list(strides.clone().unwrap_or_default()),
-            returned: returned.clone(),
-        });
-        lent.managed.dl_tensor.shape = lent.shape.as_mut_ptr();
-        if strides.is_some() {
-            lent.managed.dl_tensor.strides = lent.strides.as_mut_ptr();
-        }
-        let lent = Box::into_raw(lent);
-        // SAFETY: the box was just leaked, so it stays in place until `give_back`. The caller's memory is as described,
-        // and only tasks touch it until the data object is released.
-        let tensor = unsafe {
-            (*lent).managed.manager_ctx = lent.cast();
-            Tensor::from_raw(&raw mut (*lent).managed)
-        };
-        let made = AnyData::from_dlpack(&rt, tensor)?;
-        let id = insert(CALL, &DATA, Registered { data: made, rt, returned: Some(returned) })?;
-        // SAFETY: `data` points to a variable, by this function's contract.
-        unsafe { put(CALL, data, tw_data { id }) }
+        let size = get(CALL, "data object", &DATA, data.id)?.data.all().bytes();
+        // SAFETY: `bytes` points to a variable, by this function's contract.
+        unsafe { put(CALL, bytes, size) }
     })
 }
 
@@ -256,37 +185,32 @@ pub unsafe extern "C" fn tw_data_set_name(data: tw_data, name: *const c_char) ->
 }
 
 /// Releases a data object. Memory that was borrowed contains the current value and belongs to the caller again once the
-/// call returns, which waits for the tasks that use it; other memory is freed after these tasks.
+/// call returns, which waits for the tasks that use it; other memory is freed after these tasks. Bodies that submit
+/// children by the handle must be done before the handle of memory that is not borrowed is released.
 ///
 /// Returns `TW_FAILED` if a task that should have written the value has failed. The object is released even then.
 #[unsafe(no_mangle)]
 pub extern "C" fn tw_data_release(data: tw_data) -> tw_status {
     const CALL: &str = "tw_data_release";
     call(|| {
-        let Registered { data, rt, returned } = take(CALL, "data object", &DATA, data.id)?;
-        let Some(returned) = returned else { return Ok(()) };
-        // A task that comes after all others of the data object brings its value home.
-        let last = rt.task("release", vec![data.all().inout()]).host(|_, _| ()).submit_handle();
-        let done = last.map_err(Problem::from).and_then(|task| task.wait().map_err(Problem::from));
+        let (all, rt, is_borrowed) = {
+            let found = get(CALL, "data object", &DATA, data.id)?;
+            (found.data.all(), found.rt.clone(), found.returned.is_some())
+        };
+        let mut done = Ok(());
+        if is_borrowed {
+            // A task that comes after all others of the data object brings its value home. Until then, running bodies
+            // may submit children by the handle.
+            let last = rt.task("release", vec![all.inout()]).host(|_, _| ()).submit_handle();
+            done = last.map_err(Problem::from).and_then(|task| task.wait().map_err(Problem::from));
+        }
+        let Registered { data, returned, .. } = take(CALL, "data object", &DATA, data.id)?;
         drop(data);
-        returned.wait();
+        if let Some(returned) = returned {
+            returned.wait();
+        }
         done
     })
-}
-
-/// Returns the ranges of a box in a data object with these dimensions.
-pub(crate) fn ranges(
-    call: &str,
-    ndim: usize,
-    lo: &[usize; TW_MAX_DIMS],
-    hi: &[usize; TW_MAX_DIMS],
-    dimensions: usize,
-) -> Result<Vec<Range<usize>>, Problem> {
-    if ndim > dimensions {
-        let problem = format!("a region has {ndim} dimensions, and its data object {dimensions}; try as many or fewer");
-        return Err(Problem::invalid(call, &problem));
-    }
-    Ok((0..ndim).map(|d| lo[d]..hi[d]).collect())
 }
 
 /// Returns a region of a data object, and its runtime.

@@ -1,8 +1,8 @@
 //! The C interface of Thalweg: the header `include/thalweg.h` is generated from this crate.
 //!
 //! Conventions:
-//! - Every function that can fail returns a [`tw_status`](status::tw_status); [`tw_last_error`](status::tw_last_error) returns the text,
-//!   which is the same as in Rust, of the calling thread's last failure.
+//! - Every function that can fail returns a [`tw_status`](status::tw_status); [`tw_last_error`](status::tw_last_error)
+//!   returns the text of the calling thread's last failure, which is the same as in Rust.
 //! - Handles are numbers with a generation. A handle that was released, or never existed, is refused with
 //!   `TW_INVALID`; it never reaches freed memory.
 //! - No panic crosses the interface.
@@ -13,7 +13,9 @@
 #![allow(unsafe_code, non_camel_case_types)] // it is C's interface, with C's names
 
 pub mod body;
+pub mod borrow;
 pub mod data;
+pub mod device;
 pub mod group;
 mod handles;
 pub mod runtime;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg::Runtime;
 
-static RUNTIMES: Table<Arc<Runtime>> = table();
+pub(crate) static RUNTIMES: Table<Arc<Runtime>> = table();
 
 /// A runtime.
 #[repr(C)]
@@ -29,8 +29,26 @@ pub struct tw_options {
     pub scheduler: *const c_char,
     /// The number of pending tasks from which a submission waits.
     pub max_pending_tasks: usize,
-    /// The file to which a trace of the run is written.
+    /// The file to which a trace of the run is written; null if none is.
     pub trace: *const c_char,
+    /// The memory that the runtime uses of each device, in bytes.
+    pub device_memory_bytes: u64,
+}
+
+/// What a runtime has done since it was built.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct tw_statistics {
+    /// The number of tasks that have run.
+    pub tasks: u64,
+    /// The number of copies between memories.
+    pub copies: u64,
+    /// The number of bytes copied.
+    pub bytes_copied: u64,
+    /// The number of replicas that were evicted from a device's memory.
+    pub evictions: u64,
+    /// The time for which units ran bodies, in seconds, added up.
+    pub busy_seconds: f64,
 }
 
 pub(crate) fn runtime(call: &str, rt: tw_runtime) -> Result<Arc<Runtime>, Problem> {
@@ -66,6 +84,9 @@ pub unsafe extern "C" fn tw_runtime_new(options: *const tw_options, rt: *mut tw_
             }
             if options.max_pending_tasks > 0 {
                 builder = builder.max_pending_tasks(options.max_pending_tasks);
+            }
+            if options.device_memory_bytes > 0 {
+                builder = builder.device_memory_bytes(options.device_memory_bytes);
             }
             // SAFETY: as above.
             if let Some(trace) = unsafe { text(CALL, "trace", options.trace) }? {
@@ -104,5 +125,26 @@ pub extern "C" fn tw_wait_timeout(rt: tw_runtime, seconds: f64) -> tw_status {
             true => Ok(()),
             false => Err(Problem::Timeout(format!("the tasks are not done after {seconds} s"))),
         }
+    })
+}
+
+/// Returns what a runtime has done since it was built.
+///
+/// # Safety
+/// `statistics` points to a variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_runtime_statistics(rt: tw_runtime, statistics: *mut tw_statistics) -> tw_status {
+    const CALL: &str = "tw_runtime_statistics";
+    call(|| {
+        let found = runtime(CALL, rt)?.statistics();
+        let value = tw_statistics {
+            tasks: found.tasks.iter().map(|(_, tasks)| tasks).sum(),
+            copies: found.links.iter().map(|link| link.copies).sum(),
+            bytes_copied: found.links.iter().map(|link| link.bytes).sum(),
+            evictions: found.evictions,
+            busy_seconds: found.busy.iter().map(|(_, time)| time.as_secs_f64()).sum(),
+        };
+        // SAFETY: `statistics` points to a variable, by this function's contract.
+        unsafe { put(CALL, statistics, value) }
     })
 }

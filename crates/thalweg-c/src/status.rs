@@ -98,6 +98,18 @@ pub extern "C" fn tw_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
+/// Sets the text that [`tw_last_error`] returns on this thread, for modules of other languages over this interface.
+///
+/// # Safety
+/// `text` is null or ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_set_last_error(text: *const c_char) {
+    if !text.is_null() {
+        // SAFETY: by this function's contract.
+        set_last(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
+    }
+}
+
 /// Returns the text at `text`; `None` if it is null.
 ///
 /// # Safety

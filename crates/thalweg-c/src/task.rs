@@ -1,14 +1,20 @@
 //! Submission of tasks.
 
-use crate::body::{Argument, Bound, tw_body, tw_context};
-use crate::data::{DATA, TW_MAX_DIMS, ranges, tw_data};
+use crate::body::{Argument, Bound, Held, tw_body, tw_context};
+use crate::data::{DATA, TW_MAX_DIMS, tw_data};
+use crate::device::{add_bodies, tw_launch};
 use crate::group::{GROUPS, SPACES, TASKS, tw_group, tw_space, tw_submitted};
 use crate::handles::{get, insert};
-use crate::runtime::{runtime, tw_runtime};
+use crate::runtime::{RUNTIMES, tw_runtime};
 use crate::status::{Problem, call, put, text, tw_status};
-use std::ffi::{c_char, c_void};
-use thalweg::Context;
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::ffi::{CStr, c_char, c_void};
+use std::ops::Range;
+use std::sync::{Arc, LazyLock, Mutex};
 use thalweg::dynamic::{AnyAccess, AnyRegion, AnyView, Op};
+use thalweg::{CallSite, Context};
 
 /// The mode of an access.
 #[repr(C)]
@@ -60,12 +66,25 @@ pub struct tw_task {
     pub size: usize,
     /// The name, in error messages and traces.
     pub name: *const c_char,
+    /// The file that submits the task, for error messages and traces; `TW_TASK` sets it.
+    pub file: *const c_char,
+    /// The line in the file, counted from 1.
+    pub line: u32,
     /// The accesses, which must not overlap if one of them writes.
     pub accesses: *const tw_access,
     /// The number of accesses.
     pub count: usize,
     /// The body for CPU units and emulated devices.
     pub body: tw_body,
+    /// Launches of kernels, one after the other: the body for accelerators of all kinds.
+    pub launches: *const tw_launch,
+    /// The number of launches.
+    pub launch_count: usize,
+    /// The body for CUDA devices: it enqueues work on `tw_context_stream`, and does not wait for it. The views are in
+    /// the device's memory. Without the feature `cuda` of the library, it is ignored.
+    pub cuda: tw_body,
+    /// The body for HIP devices, likewise.
+    pub hip: tw_body,
     /// The argument of the body.
     pub argument: *const c_void,
     /// The number of bytes of the argument that are copied; 0 if the body gets the address as it is.
@@ -88,8 +107,14 @@ pub struct tw_task {
 
 fn access(call: &str, access: &tw_access) -> Result<AnyAccess, Problem> {
     let tw_access { data, mode, ndim, lo, hi } = access;
-    let data = get(call, "data object", &DATA, data.id)?.data.clone();
-    let region = data.block(&ranges(call, *ndim as usize, lo, hi, data.shape().len())?);
+    let (found, ndim) = (get(call, "data object", &DATA, data.id)?, *ndim as usize);
+    let dimensions = found.data.ndim();
+    if ndim > dimensions {
+        let problem = format!("a region has {ndim} dimensions, and its data object {dimensions}; try as many or fewer");
+        return Err(Problem::invalid(call, &problem));
+    }
+    let ranges: [Range<usize>; TW_MAX_DIMS] = std::array::from_fn(|d| lo[d]..hi[d]);
+    let region = found.data.block(&ranges[..ndim]);
     const MODES: [(tw_mode, fn(AnyRegion) -> AnyAccess); 10] = [
         (tw_mode::TW_IN, AnyRegion::input),
         (tw_mode::TW_OUT, AnyRegion::output),
@@ -106,6 +131,70 @@ fn access(call: &str, access: &tw_access) -> Result<AnyAccess, Problem> {
         Some((_, access)) => Ok(access(region)),
         None => Err(Problem::invalid(call, &format!("there is no mode {mode}; try `TW_INOUT`"))),
     }
+}
+
+/// Returns a task's name. Each thread keeps the names that it has used lately, and the process at most `MOST` of them,
+/// because most programs use few.
+///
+/// # Safety
+/// `name` is null or ends with a zero byte.
+unsafe fn name(call: &str, name: *const c_char) -> Result<Cow<'static, str>, Problem> {
+    const KEPT: usize = 64;
+    const MOST: usize = 1 << 12;
+    static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+    thread_local! {
+        static LATELY: [Cell<&'static str>; KEPT] = const { [const { Cell::new("") }; KEPT] };
+    }
+    if name.is_null() {
+        return Ok(Cow::Borrowed("task"));
+    }
+    // SAFETY: by this function's contract.
+    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let slot = name.addr() / size_of::<usize>() % KEPT;
+    let lately = LATELY.try_with(|lately| lately[slot].get()).unwrap_or_default();
+    if lately.as_bytes() == bytes {
+        return Ok(Cow::Borrowed(lately));
+    }
+    // SAFETY: as above.
+    let name = unsafe { text(call, "name", name) }?.unwrap_or_default();
+    // A child of `fork` may find the lock taken for ever, so nobody waits for it.
+    let Ok(mut names) = NAMES.try_lock() else { return Ok(Cow::Owned(name)) };
+    let kept = match names.get(&*name) {
+        Some(kept) => *kept,
+        None if names.len() >= MOST => return Ok(Cow::Owned(name)),
+        None => {
+            let kept = &*name.leak();
+            names.insert(kept);
+            kept
+        }
+    };
+    drop(names);
+    _ = LATELY.try_with(|lately| lately[slot].set(kept)); // the thread may be ending
+    Ok(Cow::Borrowed(kept))
+}
+
+/// Returns a place in the caller's program. Each thread keeps the places that it has named lately, since naming one
+/// takes a lock.
+///
+/// # Safety
+/// `file` ends with a zero byte.
+unsafe fn call_site(call: &str, file: *const c_char, line: u32) -> Result<CallSite, Problem> {
+    const KEPT: usize = 64;
+    thread_local! {
+        static LATELY: [Cell<Option<CallSite>>; KEPT] = const { [const { Cell::new(None) }; KEPT] };
+    }
+    // SAFETY: by this function's contract.
+    let bytes = unsafe { CStr::from_ptr(file) }.to_bytes();
+    let slot = (file.addr() / size_of::<usize>() + line as usize) % KEPT;
+    let lately = LATELY.try_with(|lately| lately[slot].get()).ok().flatten();
+    if let Some(site) = lately.filter(|site| site.line() == line && site.file().as_bytes() == bytes) {
+        return Ok(site);
+    }
+    // SAFETY: as above.
+    let file = unsafe { text(call, "file", file) }?.unwrap_or_default();
+    let site = CallSite::named(&file, line, 1);
+    _ = LATELY.try_with(|lately| lately[slot].set(Some(site))); // the thread may be ending
+    Ok(site)
 }
 
 /// Where a task is submitted.
@@ -136,11 +225,12 @@ unsafe fn submit(
     // SAFETY: the argument is as described, by this function's contract. From here on, it is dropped with the body,
     // even if the task is refused.
     let argument = unsafe { Argument::new(task.argument, task.argument_bytes, task.destructor) };
-    let Some(body) = task.body else {
+    let is_on_devices = task.launch_count > 0 || task.cuda.is_some() || task.hip.is_some();
+    if task.body.is_none() && !is_on_devices {
         return Err(Problem::invalid(call, "its task has no body; try setting `body`"));
-    };
+    }
     // SAFETY: the text is null or ends with a zero byte, by this function's contract.
-    let name = unsafe { text(call, "name", task.name) }?.unwrap_or_else(|| "task".to_owned());
+    let name = unsafe { name(call, task.name) }?;
     if task.count > 0 && task.accesses.is_null() {
         return Err(Problem::invalid(call, "its accesses are null; try an array, or a count of 0"));
     }
@@ -151,18 +241,19 @@ unsafe fn submit(
         unsafe { std::slice::from_raw_parts(task.accesses, task.count) }
     };
     let accesses = given.iter().map(|one| access(call, one)).collect::<Result<Vec<_>, _>>()?;
-    let bound = Bound { body, argument };
     let rt;
     let builder = match parent {
         Parent::Runtime(handle) => {
-            rt = runtime(call, *handle)?;
+            rt = get(call, "runtime", &RUNTIMES, handle.id)?;
             rt.task(name, accesses)
         }
-        Parent::Body(context) => context.get().task(name, accesses),
+        Parent::Body(context) => of_cores(call, context)?.task(name, accesses),
     };
-    let body = move |context: &Context, views: Vec<AnyView<'_>>| bound.run(context, views);
-    let builder = if task.host_only { builder.host(body) } else { builder.cpu(body) };
     let mut builder = builder.priority(task.priority);
+    if !task.file.is_null() {
+        // SAFETY: the text ends with a zero byte, by this function's contract.
+        builder = builder.submitted_at(unsafe { call_site(call, task.file, task.line) }?);
+    }
     if task.cost != 0.0 {
         builder = builder.cost(task.cost);
     }
@@ -172,13 +263,35 @@ unsafe fn submit(
     if task.space.id != 0 {
         builder = builder.at(&*get(call, "space", &SPACES, task.space.id)?, task.index);
     }
-    if submitted.is_null() {
-        builder.submit()?;
-        return Ok(());
+    let mut argument = Held::Own(argument);
+    if is_on_devices {
+        let Held::Own(own) = argument else { unreachable!("it was just made") };
+        let shared = Arc::new(own);
+        // SAFETY: the task is as described, by this function's contract.
+        builder = unsafe { add_bodies(call, builder, task, &shared) }?;
+        argument = Held::Shared(shared);
     }
-    let id = insert(call, &TASKS, builder.submit_handle()?)?;
-    // SAFETY: `submitted` points to a variable, by this function's contract.
-    unsafe { put(call, submitted, tw_submitted { id }) }
+    macro_rules! send {
+        ($builder:expr) => {
+            if submitted.is_null() {
+                $builder.submit()?;
+                Ok(())
+            } else {
+                let id = insert(call, &TASKS, $builder.submit_handle()?)?;
+                // SAFETY: `submitted` points to a variable, by this function's contract.
+                unsafe { put(call, submitted, tw_submitted { id }) }
+            }
+        };
+    }
+    let Some(body) = task.body else { return send!(builder) };
+    let bound = Bound { body, argument };
+    let body = move |context: &Context, views: Vec<AnyView<'_>>| bound.run(context, views);
+    if task.host_only { send!(builder.host(body)) } else { send!(builder.cpu(body)) }
+}
+
+/// Returns the context of a body for cores.
+fn of_cores<'c>(call: &str, context: &'c tw_context) -> Result<&'c Context, Problem> {
+    context.get().ok_or_else(|| Problem::invalid(call, "its context is that of a stream; try a body for cores"))
 }
 
 /// Submits a task: it runs as soon as the tasks that it depends on are done. `task`, its name, its accesses and an
@@ -187,7 +300,8 @@ unsafe fn submit(
 /// The argument's destructor is called even if the task is refused.
 ///
 /// # Safety
-/// `task` points to a task of its `size`, whose name is null or ends with a zero byte, and which has `count` accesses.
+/// `task` points to a task of its `size`, whose name and file are null or end with a zero byte, and which has `count`
+/// accesses.
 /// The argument has `argument_bytes` bytes; body and destructor may use it on any thread. The body uses its views only
 /// while it runs, and writes only those that are writable. `submitted` is null or points to a variable.
 #[unsafe(no_mangle)]
@@ -224,7 +338,7 @@ pub unsafe extern "C" fn tw_wait_children(context: *const tw_context) -> tw_stat
     const CALL: &str = "tw_wait_children";
     // SAFETY: by this function's contract, a context that is not null is valid.
     call(|| match unsafe { context.as_ref() } {
-        Some(context) => context.get().wait().map_err(Problem::from),
+        Some(context) => of_cores(CALL, context)?.wait().map_err(Problem::from),
         None => Err(Problem::invalid(CALL, "its context is null; try that of the body")),
     })
 }

@@ -159,3 +159,16 @@ fn causes_of_starts_are_told_apart() {
     let step = *Analysis::of(&trace).chain.last().unwrap();
     assert_eq!((step.task, step.reason, step.since), (freed, Reason::Unit { after: first }, 100));
 }
+
+/// In a simulation, a program submits tasks and waits for them at the same time at which its last wait has ended.
+#[test]
+fn chain_leads_through_waits_that_touch_each_other() {
+    let mut trace = on_units(&["CPU", "CPU"]);
+    let first = task(&mut trace, "first", 0, 0, 0, 100);
+    let second = task(&mut trace, "second", 100, 1, 100, 200);
+    state(&mut trace, StateKind::Wait, None, 0, 100);
+    state(&mut trace, StateKind::Wait, None, 100, 200);
+    let chain: Vec<_> = Analysis::of(&trace).chain.iter().map(|step| (step.task, step.reason)).collect();
+    let submission = |after| Reason::Submission { after };
+    assert_eq!(chain, [(first, submission(None)), (second, submission(Some(first)))]);
+}

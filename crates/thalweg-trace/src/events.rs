@@ -3,7 +3,10 @@
 //! Records of different threads are joined by task number, because no order between threads is assumed.
 
 use crate::frame::Recording;
-use crate::record::{self, Between, End, Happened, NO_TASK, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of};
+use crate::joins::{self, Gate};
+use crate::record::{
+    self, Between, End, GateRole, Happened, NO_TASK, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of,
+};
 use crate::rounds::{Repeated, Rounds};
 use crate::tables::{Access, AccessMode, Copy, Decision, Dependence, Memory, Note, State, Task, Trace};
 use std::collections::HashMap;
@@ -43,6 +46,7 @@ pub(crate) struct Events {
     ticks_per_ns: f64,
     pub(crate) tasks: HashMap<u64, Known>,
     rounds: Rounds,
+    gates: HashMap<u64, Gate>,
     pub(crate) dependences: Vec<Edge>,
     pub(crate) accesses: Vec<(u64, u32, AccessMode)>,
     pub(crate) notes: Vec<(u64, u64, Happened)>,
@@ -117,9 +121,13 @@ impl Events {
                     let (data, carries_value) = (data_of(small), kind == record::VALUE);
                     self.dependences.push(Edge { from, to: subject, data, carries_value });
                 }
+                record::NODE => {
+                    let (from, carries_value) = record::of_node(time_of(first));
+                    self.dependences.push(Edge { from, to: subject, data: data_of(small), carries_value });
+                }
                 record::FAR => {
-                    let carries_value = small & 1 == 1;
-                    self.dependences.push(Edge { from: record[1], to: subject, data: None, carries_value });
+                    let (data, carries_value) = (data_of(small), time_of(first) & 1 == 1);
+                    self.dependences.push(Edge { from: record[1], to: subject, data, carries_value });
                 }
                 record::RAN | record::DONE => {
                     let (task, duration, device) = match record {
@@ -144,7 +152,12 @@ impl Events {
                         false => self.tasks.entry(record[1]).or_default().stages[stage] = Some(time),
                     }
                 }
-                record::REPLAYED => self.rounds.submitted(record[1], record[2], (time, thread)),
+                record::REPLAYED => self.rounds.submitted(record[1], record[2], small & 1 == 1, (time, thread)),
+                record::GATE => {
+                    let role = [GateRole::Entry, GateRole::Border, GateRole::LastReaders][(small as usize).min(2)];
+                    let gate = Gate { role, recording: record[2], replay: record[3], part: record[4] as usize };
+                    self.gates.insert(record[1], gate);
+                }
                 record::BEGUN => self.rounds.begun(record[1], record[2], time),
                 record::COPY => self.copies.push((
                     Copy {
@@ -191,6 +204,8 @@ impl Events {
     pub(crate) fn into_trace(mut self, mut trace: Trace) -> Trace {
         let mut rounds = std::mem::take(&mut self.rounds);
         rounds.unfold(&mut self);
+        let end = |task| self.tasks.get(&task).and_then(|known: &Known| known.ran).map(|ran| ran.end);
+        self.dependences = joins::resolve(std::mem::take(&mut self.dependences), &self.gates, &rounds, end);
         for known in self.tasks.values_mut() {
             if let (Some(parent), Some((submitted, ..))) = (known.parent, known.submitted) {
                 known.parent = Some(rounds.task_at(parent, submitted));

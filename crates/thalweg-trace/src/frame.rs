@@ -22,7 +22,7 @@
 /// The first eight bytes of a trace file.
 pub const MAGIC: [u8; 8] = *b"THALWEG\x1a";
 /// The version of the format. Readers reject all other versions.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// A frame with lines `key TAB value`; see [`Trace`](crate::Trace) for the keys.
 pub const META: u32 = 1;
 /// A frame with sites.
@@ -96,6 +96,30 @@ pub struct Recording {
     pub dependences: Vec<RecordedDependence>,
     /// The accesses: index of the task, region, and mode ([`Mode`](crate::record::Mode)).
     pub accesses: Vec<[u32; 3]>,
+    /// The parts of data that the recording uses.
+    pub border: Vec<BorderPart>,
+}
+
+/// A part of data that a recording uses uniformly, with the indices of tasks that come first and last there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BorderPart {
+    /// The data object; [`UNKNOWN`](crate::record::UNKNOWN) if it is not known.
+    pub data: u32,
+    /// The tasks that use contents from before the recording.
+    pub readers: Vec<u32>,
+    /// The tasks of the first group that writes the part.
+    pub first_writers: Vec<u32>,
+    /// The tasks of the last group that writes the part.
+    pub writers: Vec<u32>,
+    /// The tasks that use the part after the last group without writing it.
+    pub last_readers: Vec<u32>,
+}
+
+impl BorderPart {
+    /// Returns the four lists, in the order in which they are written.
+    pub const fn lists(&self) -> [&Vec<u32>; 4] {
+        [&self.readers, &self.first_writers, &self.writers, &self.last_readers]
+    }
 }
 
 /// A dependence between two tasks of a recording.
@@ -112,13 +136,18 @@ pub struct RecordedDependence {
 }
 
 /// Appends a recording to the payload of a [`RECORDINGS`] frame: number of its first task (`u64`); numbers of tasks,
-/// dependences and accesses; sites; predecessor, successor, data object and flag of each dependence; task, region and
-/// mode of each access (`u32` each).
+/// dependences, accesses and parts; sites; predecessor, successor, data object and flag of each dependence; task,
+/// region and mode of each access; the data object of each part and four lists, each after its length (`u32` each).
 pub fn push_recording(out: &mut Vec<u8>, recording: &Recording) {
-    let Recording { first, sites, dependences, accesses } = recording;
+    let Recording { first, sites, dependences, accesses, border } = recording;
     out.extend(first.to_le_bytes());
-    let lengths = [sites.len(), dependences.len(), accesses.len()].map(|length| length as u32);
+    let lengths = [sites.len(), dependences.len(), accesses.len(), border.len()].map(|length| length as u32);
     let dependences = dependences.iter().flat_map(|edge| [edge.from, edge.to, edge.data, edge.carries_value.into()]);
     let fields = lengths.into_iter().chain(sites.iter().copied()).chain(dependences);
-    fields.chain(accesses.iter().flatten().copied()).for_each(|field| out.extend(field.to_le_bytes()));
+    let parts = border.iter().flat_map(|part| {
+        let list = |list: &Vec<u32>| [list.len() as u32].into_iter().chain(list.clone());
+        [part.data].into_iter().chain(part.lists().into_iter().flat_map(list))
+    });
+    let fields = fields.chain(accesses.iter().flatten().copied()).chain(parts);
+    fields.for_each(|field| out.extend(field.to_le_bytes()));
 }

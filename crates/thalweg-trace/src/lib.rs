@@ -10,6 +10,7 @@
 
 mod events;
 pub mod frame;
+mod joins;
 mod read;
 pub mod record;
 mod rounds;

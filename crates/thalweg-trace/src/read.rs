@@ -6,7 +6,7 @@
 //! This module reads frames; [`Events`] reads the records inside them.
 
 use crate::events::Events;
-use crate::frame::{self, MAGIC, RecordedDependence, Recording, VERSION};
+use crate::frame::{self, BorderPart, MAGIC, RecordedDependence, Recording, VERSION};
 use crate::tables::{Data, Region, Site, Trace, Unit};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -193,7 +193,8 @@ impl Reader {
 
     fn recordings(&mut self, fields: &mut Fields<'_>) -> Result<(), String> {
         while !fields.0.is_empty() {
-            let (first, tasks, dependences, accesses) = (fields.u64()?, fields.u32()?, fields.u32()?, fields.u32()?);
+            let (first, tasks) = (fields.u64()?, fields.u32()?);
+            let (dependences, accesses, parts) = (fields.u32()?, fields.u32()?, fields.u32()?);
             let mut recording = Recording { first, ..Recording::default() };
             for _ in 0..tasks {
                 recording.sites.push(fields.u32()?);
@@ -211,6 +212,18 @@ impl Reader {
                     return Err(format!("task {} of a recording of {tasks} tasks has an access", access[0]));
                 }
                 recording.accesses.push(access);
+            }
+            for _ in 0..parts {
+                let data = fields.u32()?;
+                let mut list = || -> Result<Vec<u32>, String> {
+                    let list: Vec<_> = (0..fields.u32()?).map(|_| fields.u32()).collect::<Result<_, _>>()?;
+                    match list.iter().find(|task| **task >= tasks) {
+                        None => Ok(list),
+                        Some(task) => Err(format!("task {task} of a recording of {tasks} tasks uses a part")),
+                    }
+                };
+                let [readers, first_writers, writers, last_readers] = [list()?, list()?, list()?, list()?];
+                recording.border.push(BorderPart { data, readers, first_writers, writers, last_readers });
             }
             self.recordings.push(recording);
         }

@@ -11,8 +11,8 @@
 //! Invariants:
 //! 1. The length of a record in words follows from its kind alone ([`words`]). So a reader can skip records of a
 //!    known kind that it does not interpret, but not records of an unknown kind.
-//! 2. [`PARENT`], [`VALUE`], [`ORDER`], [`FAR`] and [`ACCESS`] records concern the *subject*: the task that the latest
-//!    [`SUBMITTED`], [`NEXT`] or [`SUBJECT`] record of the same thread names.
+//! 2. [`PARENT`], [`VALUE`], [`ORDER`], [`FAR`], [`NODE`] and [`ACCESS`] records concern the *subject*: the task that
+//!    the latest [`SUBMITTED`], [`NEXT`] or [`SUBJECT`] record of the same thread names.
 //! 3. Neither the subject nor the task before a [`NEXT`] record is named in another frame than that record, unless
 //!    both frames are from the same chunk of the writer. So records can be dropped chunk by chunk.
 
@@ -29,8 +29,8 @@ pub const SUBJECT: u8 = 4;
 pub const VALUE: u8 = 5;
 /// A dependence that only orders, with the fields of [`VALUE`].
 pub const ORDER: u8 = 6;
-/// A dependence on a task that is too far back for 32 bits. Bit 8: whether the dependence carries a value. Word 1:
-/// the predecessor's number.
+/// A dependence that fits no other record. Small field: the data object. Bit 32: whether the dependence carries a
+/// value. Word 1: the predecessor's number.
 pub const FAR: u8 = 7;
 /// A body has ended; the record's time is its end. Small field: unit (20 bits) and outcome (4 bits). Word 1: the
 /// task's number. Word 2: the body's duration in ticks (48 bits) and its device plus one (16 bits).
@@ -62,12 +62,23 @@ pub const NEXT: u8 = 16;
 /// task's number (40 bits) and the body's duration in ticks (24 bits); see [`done`].
 pub const DONE: u8 = 17;
 
-/// A replay of a recording was submitted. Word 1: the number of the recording's first task. Word 2: the number of the
-/// replay's first task; the numbers of the others follow in the order of the recording.
+/// A replay of a recording was submitted. Bit 8: whether it follows directly after the replay before. Word 1: the
+/// number of the recording's first task. Word 2: the number of the replay's first task; the numbers of the others
+/// follow in the order of the recording.
 pub const REPLAYED: u8 = 18;
 /// A replay has begun, so its tasks may run. Records of their runs name the tasks of the recording, whose replays never
 /// overlap. Words 1 and 2: as in [`REPLAYED`].
 pub const BEGUN: u8 = 19;
+/// A join stands for the tasks that use a part of a recording's border. Small field: which of them ([`GateRole`]).
+/// Word 1: the join's number. Word 2: the number of the recording's first task. Word 3: the number of the first task of
+/// one of the consecutive replays to which the join belongs. Word 4: the part.
+pub const GATE: u8 = 20;
+
+/// A dependence of a join or on a join. Small field: the data object. Bits 32..64: see [`node`].
+pub const NODE: u8 = 21;
+
+/// Numbers from this one on stand for joins: several tasks on which others depend together.
+pub const FIRST_JOIN: u64 = 1 << 55;
 
 /// Stands for no task.
 pub const NO_TASK: u64 = u64::MAX;
@@ -144,6 +155,19 @@ pub enum Happened {
     Cancelled = 3,
 }
 
+/// The tasks at a part of a recording's border for which a join stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum GateRole {
+    /// To earlier tasks, the tasks that use contents from before the replays.
+    Entry = 0,
+    /// To earlier tasks, the first writers, and to later tasks the last writers. If there are no writers, all tasks
+    /// that use the part.
+    Border = 1,
+    /// To later tasks, the tasks that use the part after the last writers.
+    LastReaders = 2,
+}
+
 /// How a task accesses a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -168,9 +192,10 @@ pub enum Mode {
 #[inline]
 pub const fn words(kind: u8) -> Option<usize> {
     match kind {
-        PARENT | SUBJECT | VALUE | ORDER | ACCESS | NEXT => Some(1),
+        PARENT | SUBJECT | VALUE | ORDER | ACCESS | NEXT | NODE => Some(1),
         BASE | SUBMITTED | FAR | STAGE | STATE | MEMORY | NOTE | DONE => Some(2),
         RAN | DECISION | REPLAYED | BEGUN => Some(3),
+        GATE => Some(5),
         COPY => Some(6),
         _ => None,
     }
@@ -179,7 +204,7 @@ pub const fn words(kind: u8) -> Option<usize> {
 /// Returns whether bits 32..64 of the first word are a time.
 #[inline]
 pub const fn is_timed(kind: u8) -> bool {
-    !matches!(kind, BASE | PARENT | SUBJECT | VALUE | ORDER | FAR | ACCESS)
+    !matches!(kind, BASE | PARENT | SUBJECT | VALUE | ORDER | FAR | ACCESS | NODE)
 }
 
 /// Returns a first word with a kind, small field and time.
@@ -218,6 +243,23 @@ pub const fn done(task: u64, duration: u64) -> u64 {
 #[inline]
 pub const fn of_done(word: u64) -> (u64, u64) {
     (word & ((1 << DONE_BITS) - 1), word >> DONE_BITS)
+}
+
+/// Returns bits 32..64 of a [`NODE`] record, if the predecessor's number fits: whether the dependence carries a value
+/// (1 bit), whether the predecessor is a join (1 bit), and its number, or for a join the number less [`FIRST_JOIN`]
+/// (30 bits).
+#[inline]
+pub const fn node(from: u64, carries_value: bool) -> Option<u32> {
+    let is_join = from >= FIRST_JOIN;
+    let number = if is_join { from - FIRST_JOIN } else { from };
+    if number >> 30 == 0 { Some((number as u32) << 2 | (is_join as u32) << 1 | carries_value as u32) } else { None }
+}
+
+/// Returns the predecessor's number, and whether the dependence carries a value, in bits 32..64 of a [`NODE`] record.
+#[inline]
+pub const fn of_node(bits: u32) -> (u64, bool) {
+    let number = (bits >> 2) as u64;
+    (if bits & 2 == 0 { number } else { number + FIRST_JOIN }, bits & 1 == 1)
 }
 
 /// Returns the kind in a first word.

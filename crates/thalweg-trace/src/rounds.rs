@@ -29,8 +29,9 @@ pub(crate) struct Rounds {
     recordings: BTreeMap<u64, Recording>,
     /// For each recording, its replays that have begun; sorted by [`Self::unfold`].
     rounds: HashMap<u64, Vec<Round>>,
-    /// For each replay: the recording, and the time and thread of its submission.
-    submitted: BTreeMap<u64, (u64, (u64, usize))>,
+    /// For each replay: the recording, whether it follows directly after the replay before, and the time and thread of
+    /// its submission.
+    submitted: BTreeMap<u64, (u64, bool, (u64, usize))>,
     /// Events of recorded tasks, with the number in the recording and the time.
     events: Vec<(u64, u64, Repeated)>,
 }
@@ -57,9 +58,9 @@ impl Rounds {
     }
 
     /// Adds a replay whose tasks have the numbers from `base` on, with the time and thread of its submission.
-    pub(crate) fn submitted(&mut self, recording: u64, base: u64, by: (u64, usize)) {
+    pub(crate) fn submitted(&mut self, recording: u64, base: u64, follows: bool, by: (u64, usize)) {
         if self.recordings.contains_key(&recording) {
-            self.submitted.insert(base, (recording, by));
+            self.submitted.insert(base, (recording, follows, by));
         }
     }
 
@@ -68,6 +69,28 @@ impl Rounds {
         if self.recordings.contains_key(&recording) {
             self.rounds.entry(recording).or_default().push(Round { base, begun });
         }
+    }
+
+    /// Returns a recording, by the number of its first task.
+    pub(crate) fn recording(&self, first: u64) -> Option<&Recording> {
+        self.recordings.get(&first)
+    }
+
+    /// Returns all runs of replays that follow each other directly, each with the recording's first task. A replay is
+    /// given by its first task.
+    pub(crate) fn runs(&self) -> Vec<(u64, Vec<u64>)> {
+        let mut runs: Vec<(u64, Vec<u64>)> = Vec::new();
+        let mut latest: HashMap<u64, usize> = HashMap::new();
+        for (base, (recording, follows, _)) in &self.submitted {
+            match latest.get(recording).filter(|_| *follows) {
+                Some(run) => runs[*run].1.push(*base),
+                None => {
+                    latest.insert(*recording, runs.len());
+                    runs.push((*recording, vec![*base]));
+                }
+            }
+        }
+        runs
     }
 
     /// Returns the task of the replay to which a recorded task belongs at some time. Returns `task` itself if it is not
@@ -83,11 +106,11 @@ impl Rounds {
 
     /// Adds the tasks of all replays to `events`, with their dependences, accesses and runs.
     ///
-    /// The tasks of a recording without predecessors wait for the task of the previous replay that ended last.
+    /// The tasks of a recording without predecessors in it are ready when their replay begins.
     pub(crate) fn unfold(&mut self, events: &mut Events) {
         self.rounds.values_mut().for_each(|rounds| rounds.sort_by_key(|round| round.begun));
-        for (base, (recording, (submitted, thread))) in &self.submitted {
-            let Recording { first: _, sites, dependences, accesses } = &self.recordings[recording];
+        for (base, (recording, _, (submitted, thread))) in &self.submitted {
+            let Recording { first: _, sites, dependences, accesses, border: _ } = &self.recordings[recording];
             for (index, site) in (0..).zip(sites) {
                 let number = base.wrapping_add(index);
                 events.tasks.entry(number).or_default().submitted = Some((*submitted, *site, *thread));
@@ -112,16 +135,11 @@ impl Rounds {
             let Recording { sites, dependences, .. } = &self.recordings[recording];
             let mut is_root = vec![true; sites.len()];
             dependences.iter().for_each(|edge| is_root[edge.to as usize] = false);
-            let mut last = None;
             for Round { base, begun } in rounds {
                 for (index, _) in (0..).zip(&is_root).filter(|(_, is_root)| **is_root) {
                     let number = base.wrapping_add(index);
                     events.tasks.entry(number).or_default().stages[Stage::Ready as usize] = Some(*begun);
-                    let edge = |from| Edge { from, to: number, data: None, carries_value: false };
-                    events.dependences.extend(last.map(edge));
                 }
-                let end = |number: &u64| events.tasks.get(number).and_then(|known| known.ran).map(|ran| ran.end);
-                last = (0..sites.len() as u64).map(|index| base.wrapping_add(index)).max_by_key(end);
             }
         }
     }

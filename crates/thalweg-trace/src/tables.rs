@@ -107,9 +107,9 @@ pub struct Task {
     pub reserved: Option<u64>,
     /// When the task's data had arrived and the task entered its unit's queue.
     pub launched: Option<u64>,
-    /// When the task's body began to run.
+    /// When the task's body began to run; on an accelerator, when the device began the task's work.
     pub start: Option<u64>,
-    /// When the task's body ended.
+    /// When the task's body ended; on an accelerator, when the device ended the task's work.
     pub end: Option<u64>,
     /// When the task ended, which is later than its body's end if the task was detached.
     pub finished: Option<u64>,
@@ -164,7 +164,8 @@ pub struct Copy {
     pub start: u64,
     /// When the copied data had arrived.
     pub end: u64,
-    /// The part of the time from `start` to `end` in which the copy waited for other copies on its link.
+    /// The part of the time from `start` to `end` in which the copy waited for other copies on its link, or for its
+    /// device.
     pub waited: u64,
     /// The source space.
     pub from: usize,

@@ -4,11 +4,14 @@
 use super::{Frozen, Gate, Keeps, Poison, Replays};
 use crate::depend::join::bodiless;
 use crate::depend::node::{Own, OwnedTask, Side, Submitting};
+use crate::depend::recorder::Recorder;
 use crate::depend::register::{Newcomer, taken};
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
+use crate::ids::TaskId;
 use crate::region::Block;
 use crate::sync::Pooled;
+use crate::trace::{BorderPart, GateRole, Tracer};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -23,6 +26,10 @@ pub(super) struct Cell {
     readers: Numbers,
     /// Tasks of the last writing group.
     writers: Numbers,
+    /// Tasks of the first writing group.
+    first_writers: Numbers,
+    /// Tasks that use the part after the last writing group without writing it.
+    last_readers: Numbers,
     /// The mode of that group, if no other task has come after it.
     open: Option<Mode>,
     /// Whether that group is the first to write the part, so that its members find the contents from before the graph.
@@ -32,12 +39,16 @@ pub(super) struct Cell {
 /// A part of a data object that a graph uses uniformly.
 pub(super) struct Part {
     /// Index of the data object in the graph.
-    data: usize,
+    pub(super) data: usize,
     block: Block,
     /// Tasks that use contents from before the graph.
     pub(super) readers: Numbers,
     /// Tasks of the last writing group; `None` if no task writes the part.
     pub(super) writers: Option<Numbers>,
+    /// Tasks of the first writing group.
+    first_writers: Numbers,
+    /// Tasks that use the part after the last writing group without writing it.
+    last_readers: Numbers,
 }
 
 /// Result of entering a border.
@@ -58,13 +69,18 @@ impl Cell {
         }
         if !mode.writes() {
             self.open = None;
+            self.last_readers.push(task);
         } else if joins {
             self.writers.push(task);
         } else {
             self.is_first = self.writers.is_empty();
             self.writers.clear();
             self.writers.push(task);
+            self.last_readers.clear();
             self.open = Some(mode);
+        }
+        if mode.writes() && self.is_first {
+            self.first_writers.clone_from(&self.writers);
         }
         self.is_used = true;
     }
@@ -81,15 +97,33 @@ impl Cell {
 
     /// Returns the part of the data object with this index, if it is used.
     pub(super) fn part(&self, data: usize, block: Block) -> Option<Part> {
-        let writers = (!self.writers.is_empty()).then(|| self.writers.clone());
-        self.is_used.then(|| Part { data, block, readers: self.readers.clone(), writers })
+        self.is_used.then(|| Part {
+            data,
+            block,
+            readers: self.readers.clone(),
+            writers: (!self.writers.is_empty()).then(|| self.writers.clone()),
+            first_writers: self.first_writers.clone(),
+            last_readers: self.last_readers.clone(),
+        })
     }
 }
 
 impl Part {
     /// Makes a part for an empty region of a data object, which must not be given up before the graph has ended.
     pub(super) fn looked_on(data: usize, block: Block) -> Self {
-        Self { data, block, readers: Numbers::new(), writers: None }
+        let [readers, first_writers, last_readers] = Default::default();
+        Self { data, block, readers, writers: None, first_writers, last_readers }
+    }
+
+    /// Returns how the graph uses the part, for a trace.
+    pub(super) fn traced(&self) -> BorderPart {
+        BorderPart {
+            readers: self.readers.to_vec(),
+            first_writers: self.first_writers.to_vec(),
+            writers: self.writers.iter().flatten().copied().collect(),
+            last_readers: self.last_readers.to_vec(),
+            ..BorderPart::default()
+        }
     }
 }
 
@@ -103,6 +137,10 @@ fn gate_at(own: Own, kept: Arc<dyn Keeps>, block: Block, mode: Mode) -> Submitti
 /// become bad for all later tasks. If entries are requested, the batch learns whether the contents that it reads are
 /// good. If no batch is given, no part is held.
 ///
+/// `log` is a trace, and the first task of one of the batch's replays. The trace shows which later tasks wait for the
+/// graph's last readers of a part rather than for its last writers. For this, the last readers get a separate gate,
+/// which waits for nothing.
+///
 /// # Errors
 /// Returns an error if a data object was taken; in that case nothing was entered.
 pub(super) fn enter(
@@ -111,6 +149,7 @@ pub(super) fn enter(
     batch: Option<u64>,
     poison: &Poison,
     entries: bool,
+    log: Option<(&Arc<Tracer>, TaskId)>,
 ) -> Result<Entered, SubmitError> {
     let mut order: Vec<usize> = (0..frozen.data()).collect();
     order.sort_by_key(|data| std::ptr::from_ref(frozen.datum(*data)).addr());
@@ -125,9 +164,11 @@ pub(super) fn enter(
     }
     let mut entered = Entered { tasks: 0, ready: Vec::new(), joins: Vec::new() };
     let mut eldest = None;
+    let log = log.filter(|_| batch.is_some());
+    let recorders = log.map(|(tracer, _)| [false, true].map(|is_free| Recorder::of_gates(tracer, is_free)));
     for (number, part) in frozen.border.iter().enumerate() {
         let history = histories[part.data].as_mut().expect("all of them are locked");
-        let mut enter = |mode, gate: Option<Gate>| {
+        let mut enter = |mode, gate: Option<Gate>, role: GateRole| {
             let side = gate.map(|gate| Pooled::new(Side { gate: Some(gate), ..Side::default() }));
             let mut task = gate_at(Own { side, child: None }, frozen.kept(part.data), part.block, mode);
             let records = [AccessRecord { datum: frozen.datum(part.data), block: &part.block, mode }];
@@ -136,7 +177,11 @@ pub(super) fn enter(
             }
             let eldest = *eldest.get_or_insert(task.shared().id);
             task.owned_mut().iter_mut().for_each(|side| side.eldest = Some(eldest));
-            let mut newcomer = Newcomer::new(&mut task, &records, None);
+            if let Some((tracer, replay)) = log {
+                tracer.gate(task.shared().id, (frozen.first(), replay), number, role);
+            }
+            let recorder = recorders.as_ref().map(|all| &all[usize::from(role == GateRole::LastReaders)]);
+            let mut newcomer = Newcomer::new(&mut task, &records, recorder);
             history.enter(0, &records[0], &mut newcomer);
             let left = newcomer.settle();
             entered.joins.extend(left.into_iter().flat_map(|left| left.joins));
@@ -145,13 +190,17 @@ pub(super) fn enter(
         };
         let border = || batch.map(|batch| Gate::Border(replays.clone(), batch, number));
         match (&part.writers, part.readers.is_empty()) {
-            (None, true) => enter(Mode::After, border()),
-            (None, false) => enter(Mode::In, border()),
+            (None, true) => enter(Mode::After, border(), GateRole::Border),
+            (None, false) => enter(Mode::In, border(), GateRole::Border),
             (Some(_), false) if entries => {
-                enter(Mode::In, batch.map(|batch| Gate::Entry(replays.clone(), batch, number)));
-                enter(Mode::Out, border());
+                let entry = batch.map(|batch| Gate::Entry(replays.clone(), batch, number));
+                enter(Mode::In, entry, GateRole::Entry);
+                enter(Mode::Out, border(), GateRole::Border);
             }
-            (Some(_), _) => enter(Mode::Out, border()),
+            (Some(_), _) => enter(Mode::Out, border(), GateRole::Border),
+        }
+        if part.writers.is_some() && !part.last_readers.is_empty() && log.is_some() {
+            enter(Mode::In, border(), GateRole::LastReaders);
         }
     }
     Ok(entered)

@@ -9,9 +9,11 @@ use crate::depend::recorder::Recorder;
 use crate::depend::reduction::{Tickets, issue_again};
 use crate::depend::register::register;
 use crate::depend::{AccessRecord, Datum, Mode};
+use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::region::Block;
 use crate::sync::{Helper, Pooled, Rounds};
+use crate::trace::Tracer;
 use std::sync::Arc;
 
 /// A handle that keeps a data object registered.
@@ -59,6 +61,11 @@ impl Freezer {
         Self { fringe, data: Vec::new(), tasks: Vec::new(), ready: Vec::new(), queued: Vec::new(), recorder }
     }
 
+    /// Returns the trace in which the graph is recorded.
+    pub(super) fn tracer(&self) -> Option<Arc<Tracer>> {
+        self.recorder.as_ref().and_then(|recorder| recorder.tracer.clone())
+    }
+
     /// Returns the ID of the first task.
     pub(super) fn first(&self) -> TaskId {
         self.tasks.first().map_or(TaskId(0), |task| task.shared().id)
@@ -102,13 +109,16 @@ impl Freezer {
 
     /// Completes the graph; its last task gets the gate `last`.
     pub(super) fn close(self, last: Gate) -> Frozen {
-        let Self { fringe, data, tasks, ready, queued, recorder: _ } = self;
-        let (mut border, mut kept) = (Vec::new(), Vec::new());
+        let Self { fringe, data, tasks, ready, queued, recorder } = self;
+        let (mut border, mut kept) = (Vec::new(), Vec::<Arc<dyn Keeps>>::new());
         for (at, FrozenData { keeps, apart, nothing }) in data.into_iter().enumerate() {
             drop(apart);
             fringe.peek(at, |block, cell| border.extend(cell.part(at, block)));
             border.extend(nothing.map(|block| Part::looked_on(at, block)));
             kept.push(keeps);
+        }
+        if let Some(recorder) = recorder {
+            recorder.border(border.iter().map(|part: &Part| (part.traced(), kept[part.data].datum())));
         }
         let mut last = Some(last);
         let rounds = Rounds::new(tasks, ready, |helper| {
@@ -125,6 +135,11 @@ impl Frozen {
     /// The number of parts of the border.
     pub(super) fn parts(&self) -> usize {
         self.border.len()
+    }
+
+    /// Returns the ID of the first task.
+    pub(super) fn first(&self) -> TaskId {
+        self.rounds.task(0).shared().id
     }
 
     /// Returns the data object with this index.
@@ -155,6 +170,17 @@ impl Frozen {
                 (side.turns, side.tickets) = (turns.again(), issued);
             }
         }
+    }
+
+    /// Returns the reason why one of the first `tasks` tasks failed or was skipped in the last round, if one did.
+    pub(super) fn failure(&self, tasks: usize) -> Option<Arc<TaskFailure>> {
+        (0..tasks).find_map(|task| self.rounds.task(task).poison())
+    }
+
+    /// Marks all parts that the graph writes as bad, for this reason.
+    pub(super) fn spoil(&self, poison: &mut Poison, cause: &Arc<TaskFailure>) {
+        let written = self.border.iter().zip(poison).filter(|(part, _)| part.writers.is_some());
+        written.for_each(|(_, left)| *left = Some(cause.clone()));
     }
 
     /// Called after a round. Writes to `poison` why parts are bad; parts that the graph does not write keep their

@@ -14,6 +14,10 @@
 //! The driver detects intervening submissions (`driver/replays.rs`). It also begins batches without gates as long as no
 //! other submitter could notice the difference, and has the gates entered as soon as another submitter appears.
 //!
+//! A *loop* is a replay of several rounds. When one of them has ended, the driver decides whether another one follows
+//! ([`Again`]). A round with a failure is the last one, and leaves all parts bad that the graph writes, because the
+//! rounds that did not happen would have written them.
+//!
 //! A task of a round ends after its children, and its body can wait only for its descendants.
 //!
 //! This module never runs a body, and never drops a user's value under a lock; it returns such values to the caller as
@@ -38,6 +42,7 @@ use super::OwnedTask;
 use crate::error::{SubmitError, TaskFailure};
 use crate::ids::TaskId;
 use crate::sync::Idle;
+use crate::trace::Tracer;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -68,11 +73,19 @@ impl fmt::Debug for Gate {
 /// without holding a lock.
 pub(crate) type Settle = Box<dyn FnOnce(&Idle<'_>) -> Box<dyn Any + Send> + Send>;
 
-/// A replay that has yet to run or is running.
+/// Decides after a round of a loop whether another round follows, and describes that round. Gets `None` if a task of the
+/// round has failed or was skipped, in which case no round follows.
+pub(crate) type Again = Box<dyn FnMut(Option<&Idle<'_>>) -> Option<Round> + Send>;
+
+/// A replay that has yet to run or is running, or an iteration of a loop.
 pub(crate) struct Round {
     /// The driver's counter under which the replay's tasks are counted.
     pub(crate) lane: u8,
+    /// The ID of the replay's first task.
+    pub(crate) first: TaskId,
     pub(crate) settle: Option<Settle>,
+    /// Present if the replay is a loop.
+    pub(crate) again: Option<Again>,
 }
 
 /// Consecutive replays with no other submission in between.
@@ -105,6 +118,7 @@ pub(crate) struct Replays {
     /// ID of the first task of the graph.
     first: TaskId,
     tasks: usize,
+    tracer: Option<Arc<Tracer>>,
     state: Mutex<State>,
 }
 
@@ -151,7 +165,7 @@ impl fmt::Debug for Replays {
 impl Replays {
     /// Makes the replays of a frozen graph.
     pub(crate) fn new(freezer: Freezer) -> Arc<Self> {
-        let (first, tasks) = (freezer.first(), freezer.len());
+        let (first, tasks, tracer) = (freezer.first(), freezer.len(), freezer.tracer());
         Arc::new_cyclic(|this: &Weak<Self>| {
             let frozen = freezer.close(Gate::Last(this.clone()));
             let state = State {
@@ -166,7 +180,7 @@ impl Replays {
                 is_owed: false,
                 keep: None,
             };
-            Self { this: this.clone(), first, tasks, state: Mutex::new(state) }
+            Self { this: this.clone(), first, tasks, tracer, state: Mutex::new(state) }
         })
     }
 
@@ -216,7 +230,8 @@ impl Replays {
     ) -> Result<Aftermath, SubmitError> {
         let mut state = self.state.lock();
         let number = state.next;
-        let entered = border::enter(&state.frozen, self, Some(number), &Vec::new(), true)?;
+        let log = self.tracer.as_ref().map(|tracer| (tracer, round.first));
+        let entered = border::enter(&state.frozen, self, Some(number), &Vec::new(), true, log)?;
         state.next += 1;
         state.left.clear();
         (state.is_told, state.is_owed) = (false, false);
@@ -245,9 +260,11 @@ impl Replays {
             Some(batch) if batch.is_shown => return Aftermath::default(),
             Some(batch) => batch.number,
         };
+        let last = state.batches.back().and_then(|batch| batch.rounds.back()).map(|round| round.first);
         let mut aftermath = Aftermath::default();
+        let log = self.tracer.as_ref().zip(last);
         // This fails only if a data object was taken, but a task that takes one has had the gates entered beforehand.
-        let Ok(entered) = border::enter(&state.frozen, self, Some(number), &Vec::new(), false) else {
+        let Ok(entered) = border::enter(&state.frozen, self, Some(number), &Vec::new(), false, log) else {
             return aftermath;
         };
         aftermath.joins = entered.joins;
@@ -265,7 +282,7 @@ impl Replays {
         if !std::mem::take(&mut state.is_owed) {
             return Aftermath::default();
         }
-        let Ok(mut entered) = border::enter(&state.frozen, self, None, &poison, false) else {
+        let Ok(mut entered) = border::enter(&state.frozen, self, None, &poison, false, None) else {
             return Aftermath::default();
         };
         entered.joins.append(&mut entered.ready);
@@ -327,10 +344,18 @@ impl Replays {
             let State { frozen, batches, ended, spoilt, failures: before, left, is_told, is_owed, .. } = &mut *state;
             frozen.rounds.end(last);
             let batch = batches.front_mut().expect("every round belongs to a batch");
-            batch.rounds.pop_front();
+            let round = batch.rounds.pop_front();
             *spoilt |= failures != *before;
             if *spoilt {
                 frozen.outcome(&mut batch.poison);
+            }
+            if let Some(mut again) = round.and_then(|round| round.again) {
+                let failure = if *spoilt { frozen.failure(self.tasks) } else { None };
+                failure.iter().for_each(|cause| frozen.spoil(&mut batch.poison, cause));
+                match again(frozen.rounds.idle().filter(|_| failure.is_none()).as_ref()) {
+                    Some(next) => batch.rounds.push_front(Round { again: Some(again), ..next }),
+                    None => aftermath.drop_later(again),
+                }
             }
             if batch.rounds.is_empty() {
                 let batch = batches.pop_front();

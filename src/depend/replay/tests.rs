@@ -31,7 +31,7 @@ fn one(x: &Arc<Datum>, accesses: &[(Mode, Block)]) -> Arc<Replays> {
 }
 
 fn round() -> Round {
-    Round { lane: 0, settle: None }
+    Round { lane: 0, first: TaskId(0), settle: None, again: None }
 }
 
 /// Ends the task of a round, and with it the round. The returned work is still to be done.

@@ -14,8 +14,8 @@ use std::ffi::{CStr, c_int, c_uint};
 use std::ptr;
 
 const NON_BLOCKING: c_uint = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
-const BLOCKING_SYNC_WITHOUT_TIMING: c_uint =
-    CUevent_flags::CU_EVENT_BLOCKING_SYNC as c_uint | CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
+const BLOCKING_SYNC: c_uint = CUevent_flags::CU_EVENT_BLOCKING_SYNC as c_uint;
+const WITHOUT_TIMING: c_uint = CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
 const ATTACH_GLOBAL: c_uint = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as c_uint;
 /// `CU_DEVICE_CPU`, a macro that the bindings lack.
 const CPU: CUdevice = -1;
@@ -32,13 +32,6 @@ fn graphs() -> &'static GraphFunctions {
 
 fn unified() -> &'static UnifiedFunctions {
     library::unified_functions().expect("unified memory is used only if the driver has it")
-}
-
-fn kernel_node(KernelCall { function, groups, group, arguments }: KernelCall<'_>) -> KernelNode {
-    let Groups { count: groups, shared_bytes, .. } = groups;
-    let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
-    let (kernel, context) = (ptr::null_mut(), ptr::null_mut());
-    KernelNode { function: function.as_raw(), groups, group, shared_bytes, values, others, kernel, context }
 }
 
 impl Cuda {
@@ -219,10 +212,10 @@ impl Api for Cuda {
         call("cuStreamDestroy", unsafe { (functions().cuStreamDestroy_v2)(stream.as_raw()) })
     }
 
-    fn create_event(&self) -> Result<Handle, ApiError> {
-        let mut event = ptr::null_mut();
+    fn create_event(&self, is_timed: bool) -> Result<Handle, ApiError> {
+        let (mut event, timing) = (ptr::null_mut(), if is_timed { 0 } else { WITHOUT_TIMING });
         // SAFETY: the result pointer is valid.
-        call("cuEventCreate", unsafe { (functions().cuEventCreate)(&mut event, BLOCKING_SYNC_WITHOUT_TIMING) })?;
+        call("cuEventCreate", unsafe { (functions().cuEventCreate)(&mut event, BLOCKING_SYNC | timing) })?;
         Ok(Handle::of(event))
     }
 
@@ -249,6 +242,13 @@ impl Api for Cuda {
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Event` keeps the raw event alive.
         call("cuEventSynchronize", unsafe { (functions().cuEventSynchronize)(event.as_raw()) })
+    }
+
+    unsafe fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, ApiError> {
+        let (mut ms, from, to) = (0.0, from.as_raw(), to.as_raw());
+        // SAFETY: the result pointer is valid, and the two stamps keep their raw events alive.
+        call("cuEventElapsedTime", unsafe { (functions().cuEventElapsedTime)(&mut ms, from, to) })?;
+        Ok(ms)
     }
 
     fn id(&self) -> usize {
@@ -389,6 +389,15 @@ impl Api for Cuda {
         library::graph_functions().is_some()
     }
 
+    fn has_loops(&self) -> bool {
+        library::loop_functions().is_some()
+    }
+
+    unsafe fn add_loop(&self, graph: Handle) -> Result<(u64, Handle), ApiError> {
+        // SAFETY: the caller keeps the graph alive.
+        unsafe { super::graphs::add_loop(self.raw_context(), graph) }
+    }
+
     fn create_graph(&self) -> Result<Handle, ApiError> {
         let mut graph = ptr::null_mut();
         // SAFETY: the result pointer is valid; 0 is the only defined flag.
@@ -397,7 +406,7 @@ impl Api for Cuda {
     }
 
     unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError> {
-        let (mut node, kernel) = (ptr::null_mut(), kernel_node(kernel));
+        let (mut node, kernel) = (ptr::null_mut(), KernelNode::new(kernel));
         // A `Handle` is a transparent wrapper of an object's address, so both have the same layout.
         let (first, count) = (before.as_ptr().cast(), before.len());
         // SAFETY: the caller keeps the graph and its nodes alive, the driver copies the values, which match the
@@ -418,7 +427,7 @@ impl Api for Cuda {
     }
 
     unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
-        let kernel = kernel_node(kernel);
+        let kernel = KernelNode::new(kernel);
         // SAFETY: the caller keeps the graph alive, and the driver copies the values, which match the kernel's
         // parameters.
         call("cuGraphExecKernelNodeSetParams", unsafe {

@@ -2,8 +2,11 @@
 //!
 //! A test compares them with cudarc's declarations, which are generated from the headers.
 
-use cudarc::driver::sys::{CUcontext, CUfunction, CUstream};
-use std::ffi::{c_uint, c_void};
+use crate::device::gpu::KernelCall;
+use crate::kernel::Groups;
+use cudarc::driver::sys::{CUcontext, CUfunction, CUgraph, CUstream};
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`, declared from CUDA 12.0 on.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +21,43 @@ pub(super) struct KernelNode {
     /// Unused if a function is given.
     pub(super) kernel: *mut c_void,
     pub(super) context: CUcontext,
+}
+
+impl KernelNode {
+    pub(super) fn new(KernelCall { function, groups, group, arguments }: KernelCall<'_>) -> Self {
+        let Groups { count: groups, shared_bytes, .. } = groups;
+        let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
+        let (kernel, context) = (ptr::null_mut(), ptr::null_mut());
+        Self { function: function.as_raw(), groups, group, shared_bytes, values, others, kernel, context }
+    }
+}
+
+/// `CUgraphNodeParams` with `CUDA_CONDITIONAL_NODE_PARAMS`, declared from CUDA 12.4 on.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct ConditionalNode {
+    kind: c_int,
+    reserved: [c_int; 3],
+    handle: u64,
+    of: c_uint,
+    size: c_uint,
+    /// The graphs that the node executes; set by the driver.
+    pub(super) graphs: *mut CUgraph,
+    context: CUcontext,
+    rest: [i64; 26],
+}
+
+impl ConditionalNode {
+    /// `CU_GRAPH_NODE_TYPE_CONDITIONAL`
+    const KIND: c_int = 13;
+    /// `CU_GRAPH_COND_TYPE_WHILE`
+    const WHILE: c_uint = 1;
+
+    /// Describes a node that executes a graph as long as the condition is not 0.
+    pub(super) fn repeats(handle: u64, context: CUcontext) -> Self {
+        let (reserved, graphs, rest) = ([0; 3], ptr::null_mut(), [0; 26]);
+        Self { kind: Self::KIND, reserved, handle, of: Self::WHILE, size: 1, graphs, context, rest }
+    }
 }
 
 /// `CUlaunchConfig`, declared from CUDA 11.8 on.
@@ -80,6 +120,19 @@ mod tests {
         same!(LaunchConfig = CUlaunchConfig: groups = gridDimX, group = blockDimX, shared_bytes = sharedMemBytes,
             stream = hStream, attributes = attrs, attribute_count = numAttrs);
         same!(LaunchAttribute = CUlaunchAttribute: id = id, value = value);
+        same!(ConditionalNode = CUgraphNodeParams: kind = type_, reserved = reserved0);
+        let inside = offset_of!(ConditionalNode, handle);
+        macro_rules! inside {
+            ($($field:ident = $their_field:ident),*) => {
+                $(assert_eq!(
+                    offset_of!(ConditionalNode, $field) - inside,
+                    offset_of!(sys::CUDA_CONDITIONAL_NODE_PARAMS, $their_field)
+                );)*
+            };
+        }
+        inside!(handle = handle, of = type_, size = size, graphs = phGraph_out, context = ctx);
+        assert_eq!(ConditionalNode::KIND, sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL as c_int);
+        assert_eq!(ConditionalNode::WHILE, sys::CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE as c_uint);
         use sys::CUlaunchAttributeID::{CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE};
         assert_eq!(LaunchAttribute::COOPERATIVE.id, CU_LAUNCH_ATTRIBUTE_COOPERATIVE as c_uint);
         assert_eq!(LaunchAttribute::cluster([1; 3]).id, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as c_uint);

@@ -3,7 +3,7 @@
 //! Library and types are cudarc's; the functions are looked up here. cudarc's own functions return codes as a Rust
 //! enumeration, for which a code of a newer driver is undefined behaviour, and they panic if the driver lacks a symbol.
 
-use super::driver_types::{KernelNode, LaunchConfig};
+use super::driver_types::{ConditionalNode, KernelNode, LaunchConfig};
 use crate::device::functions::functions;
 use crate::device::gpu::{ApiError, PoolAccess};
 use cudarc::driver::sys::{
@@ -30,6 +30,7 @@ functions! { Functions {
     cuDriverGetVersion(*mut c_int);
     cuEventCreate(*mut CUevent, c_uint);
     cuEventDestroy_v2(CUevent);
+    cuEventElapsedTime(*mut f32, CUevent, CUevent);
     cuEventQuery(CUevent);
     cuEventRecord(CUevent, CUstream);
     cuEventSynchronize(CUevent);
@@ -72,6 +73,15 @@ functions! { GraphFunctions {
     cuGraphLaunch(CUgraphExec, CUstream);
 } }
 
+// Functions that only drivers for CUDA 12.4 and newer have; the second one is older, but without such nodes.
+functions! { LoopFunctions {
+    cuGraphConditionalHandleCreate(*mut u64, CUgraph, CUcontext, c_uint, c_uint);
+    cuGraphAddNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *mut ConditionalNode);
+} }
+
+/// The first driver that repeats graphs.
+const LOOPS_SINCE: c_int = 12040;
+
 // A function that only drivers for CUDA 11.8 and newer have.
 functions! { LaunchFunctions {
     cuLaunchKernelEx(*const LaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
@@ -99,6 +109,7 @@ struct Library {
     graphs: Option<GraphFunctions>,
     launches: Option<LaunchFunctions>,
     pools: Option<PoolFunctions>,
+    loops: Option<LoopFunctions>,
 }
 
 fn library() -> Result<&'static Library, &'static str> {
@@ -122,6 +133,11 @@ pub(super) fn functions() -> &'static Functions {
 /// Returns the functions for graphs, if the driver has them.
 pub(super) fn graph_functions() -> Option<&'static GraphFunctions> {
     library().ok()?.graphs.as_ref()
+}
+
+/// Returns the functions for loops in graphs, if the driver has them.
+pub(super) fn loop_functions() -> Option<&'static LoopFunctions> {
+    library().ok()?.loops.as_ref()
 }
 
 /// Returns the function for launches with attributes, if the driver has it.
@@ -158,12 +174,17 @@ fn start() -> Result<Library, String> {
     let launches = unsafe { LaunchFunctions::of(raw) }.ok();
     // SAFETY: the same argument as for `Functions`.
     let pools = unsafe { PoolFunctions::of(raw) }.ok();
+    let mut version = 0;
+    // SAFETY: the result pointer is valid, and the call needs no initialisation.
+    let has_version = unsafe { (functions.cuDriverGetVersion)(&mut version) } == 0;
+    // SAFETY: the same argument as for `Functions`.
+    let loops = if has_version && version >= LOOPS_SINCE { unsafe { LoopFunctions::of(raw) }.ok() } else { None };
     // SAFETY: 0 is the only defined flag.
     let code = unsafe { (functions.cuInit)(0) };
     const NO_DEVICE: c_uint = CUresult::CUDA_ERROR_NO_DEVICE as c_uint;
     const STUB_LIBRARY: c_uint = CUresult::CUDA_ERROR_STUB_LIBRARY as c_uint;
     match code {
-        0 => Ok(Library { functions, unified, graphs, launches, pools }),
+        0 => Ok(Library { functions, unified, graphs, launches, pools, loops }),
         NO_DEVICE => Err("the driver is installed but finds no device".to_owned()),
         STUB_LIBRARY => {
             Err("the library found is the toolkit's stub, not the driver's; try another LD_LIBRARY_PATH".to_owned())

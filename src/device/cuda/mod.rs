@@ -2,6 +2,7 @@ mod api;
 mod bodies;
 mod copies;
 mod driver_types;
+mod graphs;
 mod installed;
 mod library;
 mod nvml;

@@ -35,6 +35,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
     type Stream: Send + Sync;
     /// A point in a stream's work, which occurs when all earlier work has ended.
     type Event: Send + Sync + Clone;
+    /// A point in a stream's work, of which the device notes the time.
+    type Stamp: Send + Sync;
+    /// The begin of a piece of work on a stream.
+    type Begun: Send + Sync;
     /// A compiled program.
     type Module: Send + Sync;
     /// A kernel in a compiled module.
@@ -232,6 +236,29 @@ pub(crate) trait Backend: Send + Sync + 'static {
     where
         Self: Sized;
 
+    /// Returns whether the device can repeat a graph by itself.
+    fn has_loops(&self) -> bool {
+        false
+    }
+
+    /// Like [`Self::graph`], but the device repeats the graph: after all other nodes, `last` decides whether another
+    /// iteration follows. Its last argument is replaced by the handle of the condition. Requires [`Self::has_loops`].
+    ///
+    /// # Safety
+    /// The arguments must match the kernels' parameters.
+    unsafe fn loop_graph(
+        &self,
+        nodes: &[GraphNode<'_, Self>],
+        edges: &[Vec<u32>],
+        last: &GraphNode<'_, Self>,
+    ) -> Result<Self::Graph, DeviceError>
+    where
+        Self: Sized,
+    {
+        let _ = (nodes, edges, last);
+        unreachable!("the host repeats")
+    }
+
     /// Returns whether all memory that a graph uses still exists under the same handles.
     fn is_usable(&self, graph: &Self::Graph) -> bool {
         let _ = graph;
@@ -291,4 +318,25 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// Waits until the event has occurred.
     fn synchronize(&self, event: &Self::Event) -> Result<(), DeviceError>;
+
+    /// Notes that a piece of work begins on a stream. The work is everything that is enqueued until
+    /// [`Self::end_work`].
+    fn begin_work(&self, stream: &Self::Stream) -> Result<Self::Begun, DeviceError>;
+
+    /// Returns the points at which a piece of work begins and ends.
+    fn end_work(&self, stream: &Self::Stream, begun: Self::Begun) -> Result<[Self::Stamp; 2], DeviceError>;
+
+    /// Returns the time of a point on the device's clock, in nanoseconds, or `None` if the device has not reached it.
+    fn time_of(&self, stamp: &Self::Stamp) -> Result<Option<i64>, DeviceError>;
+
+    /// Lets the device measure the times of later points from this one, which it has reached.
+    fn anchor(&self, stamp: Self::Stamp) -> Result<(), DeviceError> {
+        drop(stamp);
+        Ok(())
+    }
+
+    /// Reads the device's clock, in nanoseconds, if the interface lets the host read it.
+    fn clock_ns(&self) -> Option<i64> {
+        None
+    }
 }

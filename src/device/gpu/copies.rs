@@ -16,7 +16,8 @@
 
 use super::staging::{self, Staged};
 use super::streams::{State, Stream};
-use super::{Backend, Gpu, slabs, stream_of};
+use super::times::Timed;
+use super::{Backend, COPIES_ACROSS, COPIES_IN, COPIES_OUT, Gpu, slabs};
 use crate::device::{DeviceCopy, End};
 use crate::error::DeviceError;
 use crate::sync::may_block;
@@ -27,6 +28,15 @@ const PIECES_AT_ONCE: usize = 2;
 
 /// A copy that is ready to be enqueued, with its staging memory, which must be kept until the copy has ended.
 pub(super) type Ready<B> = (Option<Staged<B>>, DeviceCopy);
+
+/// Returns the index of the stream for a copy.
+fn stream_of(copy: &DeviceCopy) -> usize {
+    match (&copy.from, &copy.to) {
+        (End::Host { .. }, _) => COPIES_IN,
+        (_, End::Host { .. }) => COPIES_OUT,
+        _ => COPIES_ACROSS,
+    }
+}
 
 impl<B: Backend> Gpu<B> {
     /// Returns whether calls that make this copy block their thread.
@@ -63,24 +73,28 @@ impl<B: Backend> Gpu<B> {
         unsafe { self.ready(copy) }
     }
 
-    /// Enqueues a copy that does not block, and calls `then` with the event of its end, under the stream's lock.
+    /// Enqueues a copy that does not block, and calls `then` with the event of its end, and with the points at which it
+    /// begins and ends if the device notes times, under the stream's lock.
     ///
     /// # Safety
     /// The same requirements as for [`Device::copy`](crate::device::Device::copy).
     pub(super) unsafe fn enqueue<R>(
         &self,
         copy: &DeviceCopy,
-        then: impl FnOnce(&mut State<B>, B::Event) -> R,
+        then: impl FnOnce(&mut State<B>, B::Event, Option<Timed<B>>) -> R,
     ) -> Result<R, DeviceError> {
         debug_assert!(!self.blocks(copy), "a copy that blocks is made on a spare stream");
-        let Stream { stream, state } = &self.streams[stream_of(copy)];
+        let number = stream_of(copy);
+        let Stream { stream, state } = &self.streams[number];
         let (error, end) = {
             let mut state = state.lock(); // any thread may enqueue copies
+            let begun = self.begin_work(number)?;
             // SAFETY: the caller's promise.
             let enqueued = unsafe { self.enqueue_slabs(stream, copy) };
+            let enqueued = enqueued.and_then(|()| self.end_work(stream, begun));
             match (enqueued, self.backend.record(stream)) {
-                (Ok(()), Ok(end)) => return Ok(then(&mut state, end)),
-                (Ok(()), Err(error)) => (error, None),
+                (Ok(times), Ok(end)) => return Ok(then(&mut state, end, times)),
+                (Ok(_), Err(error)) => (error, None),
                 (Err(error), end) => (error, end.ok()),
             }
         };
@@ -146,7 +160,7 @@ impl<B: Backend> Gpu<B> {
         // SAFETY: the caller makes the same promise for this copy.
         unsafe {
             match self.ready(copy)? {
-                Some((staged, copy)) => Ok(Some((staged, self.enqueue(&copy, |_, end| end)?))),
+                Some((staged, copy)) => Ok(Some((staged, self.enqueue(&copy, |_, end, _| end)?))),
                 None => self.make_blocking(copy).map(|()| None),
             }
         }

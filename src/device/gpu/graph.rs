@@ -123,6 +123,16 @@ impl<B: Backend> Capture<B> {
         GraphNode { function, group: *group, groups: *groups, arguments: &self.arguments[begin..*arguments_end] }
     }
 
+    /// Whether nothing was recorded.
+    pub(super) fn is_empty(&self) -> bool {
+        self.launches.is_empty()
+    }
+
+    /// Returns the nodes and edges of the graph, unless the recording cannot become one.
+    pub(super) fn as_graph(&self) -> Option<(Vec<GraphNode<'_, B>>, Vec<Vec<u32>>)> {
+        self.is_whole.then(|| (self.nodes().collect(), self.edges()))
+    }
+
     fn nodes(&self) -> impl Iterator<Item = GraphNode<'_, B>> {
         (0..self.launches.len()).map(|number| self.node(number))
     }

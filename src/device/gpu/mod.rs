@@ -19,8 +19,7 @@
 //! 5. An event is recorded when something needs to wait for it, once for everything that was enqueued before it
 //!    ([`streams::Moment`]). A task gets its own event at its end only if that pays off, which is the case if several
 //!    tasks wait for this one, or if tasks take long and few of them come before this one on its stream.
-//! 6. At most one stream's lock is held at a time. The lock of `tasks` is taken either while a stream's lock is held
-//!    or alone.
+//! 6. At most one stream's lock is held at a time. The lock of `tasks` is taken under a stream's lock or alone.
 //! 7. While a task is being enqueued, it holds the objects that users keep with its stream. These objects are dropped
 //!    before the stream, when nothing is in flight.
 //! 8. When something fails, everything in flight on the device is reported as failed: later work may have used
@@ -41,6 +40,7 @@ mod staging;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod times;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use addressed::{
@@ -58,6 +58,7 @@ pub(super) use slabs::{Pitches, Slab};
 use self::kernels::Kernels;
 use self::session::Session;
 use self::streams::{Flight, Stream};
+use self::times::{Begun, Timed, Times};
 use super::{
     Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, LastVisit, Mark, TaskSession, Waker,
 };
@@ -96,16 +97,19 @@ pub(super) struct Gpu<B: Backend> {
     spare: Brief<Vec<B::Stream>>,
     /// The moving average of recent task durations, in nanoseconds.
     mean_ns: AtomicU64,
+    /// The device's clock, if a trace is recorded.
+    times: Option<Times<B>>,
     /// The last field, so that all others are dropped within one visit.
     visit: LastVisit,
 }
 
 impl<B: Backend> Gpu<B> {
-    /// Creates an accelerator from a backend.
+    /// Creates an accelerator from a backend. If `is_timed`, it reports when the device begins and ends tasks and
+    /// copies.
     ///
     /// # Errors
     /// Returns an error if the backend cannot create streams.
-    pub(super) fn new(backend: B) -> Result<Self, DeviceError> {
+    pub(super) fn new(backend: B, is_timed: bool) -> Result<Self, DeviceError> {
         let streams = backend.queues().clamp(FEWEST_STREAMS, MOST_STREAMS);
         let streams = (0..streams).map(|_| Ok(Stream::new(backend.stream()?)));
         Ok(Self {
@@ -115,6 +119,7 @@ impl<B: Backend> Gpu<B> {
             tasks: Brief::default(),
             spare: Brief::default(),
             mean_ns: AtomicU64::new(LONG_NS),
+            times: is_timed.then(|| Times::new(&backend)).transpose()?,
             visit: LastVisit::default(),
             backend: Arc::new(backend),
         })
@@ -179,6 +184,18 @@ impl<B: Backend> Gpu<B> {
         Ok(())
     }
 
+    /// Notes that work begins on a stream, if times are noted.
+    fn begin_work(&self, stream: usize) -> Result<Option<Begun<B>>, DeviceError> {
+        let stream = &self.streams[stream].stream;
+        self.times.as_ref().map(|times| times.begin(&self.backend, stream)).transpose()
+    }
+
+    /// Notes that work ends on a stream, and returns its ends.
+    fn end_work(&self, stream: &B::Stream, begun: Option<Begun<B>>) -> Result<Option<Timed<B>>, DeviceError> {
+        let noted = self.times.as_ref().zip(begun);
+        noted.map(|(times, begun)| times.end(&self.backend, stream, begun)).transpose()
+    }
+
     /// Returns whether tasks take so long that each may have its own event.
     fn tasks_are_long(&self) -> bool {
         self.mean_ns.load(Ordering::Relaxed) >= LONG_NS
@@ -222,14 +239,6 @@ impl<B: Backend> Gpu<B> {
             ended.extend(marks.map(|mark| Completion { mark, result: Err(error.clone()) }));
         }
         self.tasks.lock().clear();
-    }
-}
-
-fn stream_of(copy: &DeviceCopy) -> usize {
-    match (&copy.from, &copy.to) {
-        (End::Host { .. }, _) => COPIES_IN,
-        (_, End::Host { .. }) => COPIES_OUT,
-        _ => COPIES_ACROSS,
     }
 }
 
@@ -282,8 +291,10 @@ impl<B: Backend> Device for Gpu<B> {
     }
 
     unsafe fn prefetch(&self, first: usize, bytes: usize, to_host: bool, id: CopyId) -> Result<Copying, DeviceError> {
-        let Stream { stream, state } = &self.streams[if to_host { COPIES_OUT } else { COPIES_IN }];
+        let number = if to_host { COPIES_OUT } else { COPIES_IN };
+        let Stream { stream, state } = &self.streams[number];
         let mut state = state.lock(); // any thread may call this
+        let begun = self.begin_work(number)?;
         // SAFETY: the caller keeps the memory alive until the prefetch has ended.
         match unsafe { self.backend.prefetch(stream, first, bytes, to_host) } {
             Err(error) if error.is_loss() => return Err(error),
@@ -293,8 +304,9 @@ impl<B: Backend> Device for Gpu<B> {
             }
             Ok(()) => {}
         }
+        let times = self.end_work(stream, begun)?;
         let end = self.backend.record(stream)?;
-        state.add(Flight::new(Mark::Copy(id), Vec::new(), Vec::new(), None));
+        state.add(Flight::new(Mark::Copy(id), Vec::new(), Vec::new(), None, times));
         state.add_moment(end);
         Ok(Copying::Enqueued)
     }
@@ -316,8 +328,8 @@ impl<B: Backend> Device for Gpu<B> {
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         unsafe {
             let Some((staged, copy)) = self.ready_at_once(copy)? else { return Ok(Copying::Apart) };
-            self.enqueue(&copy, |state, end| {
-                state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect(), None));
+            self.enqueue(&copy, |state, end, times| {
+                state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect(), None, times));
                 state.add_moment(end);
             })?;
         }
@@ -335,33 +347,41 @@ impl<B: Backend> Accelerator for Gpu<B> {
         B::KIND
     }
 
+    fn has_loops(&self) -> bool {
+        self.backend.has_loops()
+    }
+
     fn open<'a>(
         &'a self,
         task: TaskId,
         after: &[TaskId],
         later: &[TaskId],
     ) -> Result<Box<dyn TaskSession + 'a>, DeviceError> {
-        Ok(Box::new(Session::open(self, self.stream_behind(after, later)?, task)))
+        let stream = self.stream_behind(after, later)?;
+        let begun = self.begin_work(stream)?;
+        Ok(Box::new(Session::open(self, stream, task, begun)))
     }
 
     fn poll(&self, ended: &mut Vec<Completion>) {
         let in_flight = self.tasks.lock().len();
+        let times = self.times.as_ref().inspect(|times| times.look(&self.backend));
         let mut flights = Vec::new();
         for Stream { stream, state } in &self.streams {
-            let looked = state.lock().look(&self.backend, stream, in_flight, &mut flights);
-            let each_ns = match looked {
-                Ok(_) if flights.is_empty() => continue,
-                Ok(each_ns) => each_ns,
-                Err(error) => return self.fail_all(&error, ended),
-            };
+            let looked = state.lock().look(&self.backend, stream, in_flight, times, &mut flights);
+            if let Err(error) = looked {
+                return self.fail_all(&error, ended);
+            }
+            if flights.is_empty() {
+                continue;
+            }
             let first = ended.len();
-            ended.extend(flights.drain(..).map(|flight| Completion { mark: flight.end(), result: Ok(each_ns) }));
+            ended.extend(flights.drain(..).map(|(flight, took)| Completion { mark: flight.end(), result: Ok(took) }));
             let mut tasks = self.tasks.lock();
-            for Completion { mark, .. } in &ended[first..] {
-                if let Mark::Task(task) = mark {
+            for completion in &ended[first..] {
+                if let Completion { mark: Mark::Task(task), result: Ok(took) } = completion {
                     tasks.remove(task);
                     let mean_ns = self.mean_ns.load(Ordering::Relaxed);
-                    self.mean_ns.store((mean_ns * 7 + each_ns) / 8, Ordering::Relaxed);
+                    self.mean_ns.store((mean_ns * 7 + took.elapsed_ns) / 8, Ordering::Relaxed);
                 }
             }
         }

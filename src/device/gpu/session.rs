@@ -5,15 +5,18 @@
 //! (`raw`) and when the body has returned (`after_raw`). Objects that users keep with a stream are stored in the
 //! stream's state. While a task is being enqueued, the session holds them.
 
+mod repeat;
+
 use super::graph::{Capture, Known};
 use super::scratch::{Block, Scratch};
 use super::staging::Staged;
 use super::streams::Flight;
+use super::times::Begun;
 use super::{Backend, Gpu};
 use crate::device::{DeviceCopy, End, Mark, TaskSession};
 use crate::error::DeviceError;
 use crate::ids::TaskId;
-use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles};
+use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles, Until};
 use crate::machine::UnitKind;
 use crate::sync::drop_quietly;
 use std::sync::Arc;
@@ -46,11 +49,13 @@ pub(super) struct Session<'a, B: Backend> {
     capture: Option<Capture<B>>,
     /// The graph as part of which the task was launched, if any.
     graph: Option<Arc<B::Graph>>,
+    /// The begin of the task, if the device notes times.
+    begun: Option<Begun<B>>,
     is_closed: bool,
 }
 
 impl<'a, B: Backend> Session<'a, B> {
-    pub(super) fn open(gpu: &'a Gpu<B>, number: usize, task: TaskId) -> Self {
+    pub(super) fn open(gpu: &'a Gpu<B>, number: usize, task: TaskId, begun: Option<Begun<B>>) -> Self {
         let (free, kept) = {
             let mut state = gpu.streams[number].state.lock();
             (std::mem::take(&mut state.scratch), std::mem::take(&mut state.kept))
@@ -69,6 +74,7 @@ impl<'a, B: Backend> Session<'a, B> {
             threads: 0,
             capture: None,
             graph: None,
+            begun,
             is_closed: false,
         }
     }
@@ -158,6 +164,7 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         }
         let Gpu { backend, streams, tasks, .. } = self.gpu;
         let stream = &streams[self.number];
+        let times = self.gpu.end_work(&stream.stream, self.begun.take())?;
         let mut state = stream.state.lock();
         // If no event is recorded here, the next poll records one for everything that has been enqueued by then.
         let at_once = forks || self.gpu.tasks_are_long() && state.needs_event(tasks.lock().len());
@@ -167,7 +174,7 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         }
         self.is_closed = true;
         let (memory, staged) = (std::mem::take(&mut self.memory), std::mem::take(&mut self.staged));
-        let flight = Flight::new(Mark::Task(self.task), memory, staged, self.graph.take());
+        let flight = Flight::new(Mark::Task(self.task), memory, staged, self.graph.take(), times);
         let number = state.add(flight);
         event.into_iter().for_each(|event| state.add_moment(event));
         tasks.lock().insert(self.task, (self.number, number));
@@ -291,6 +298,10 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         if let Some(capture) = &mut self.capture {
             capture.drop_part();
         }
+    }
+
+    fn launch_loop(&mut self, until: &Until) -> Result<(), DeviceError> {
+        self.repeat(until)
     }
 
     fn launch_graph(&mut self, known: &mut Graphs) -> Result<(), DeviceError> {

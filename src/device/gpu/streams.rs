@@ -12,8 +12,9 @@
 
 use super::scratch::Block;
 use super::staging::Staged;
+use super::times::{Timed, Times};
 use super::{Backend, MOST_STREAMS};
-use crate::device::Mark;
+use crate::device::{Mark, Took};
 use crate::error::DeviceError;
 use crate::kernel::Kept;
 use crate::sync::Brief;
@@ -43,6 +44,8 @@ pub(super) struct State<B: Backend> {
     pub(super) behind: Behind,
     /// The time at which a flight was last found to have ended.
     pub(super) last_end: Instant,
+    /// The time at which the device ended the last flight, as far as it has noted times.
+    free_from: u64,
     /// Scratch memory for tasks on this stream.
     pub(super) scratch: Vec<Block<B::Memory>>,
     /// Objects that users keep with the stream.
@@ -57,6 +60,8 @@ pub(super) struct Flight<B: Backend> {
     _kept: Vec<B::Memory>,
     /// The page-locked staging memory that the flight uses.
     staged: Vec<Staged<B>>,
+    /// The points at which the flight begins and ends, if the device notes times.
+    times: Option<Timed<B>>,
     /// The graph that the flight is a launch of, if any.
     _graph: Option<Arc<B::Graph>>,
 }
@@ -89,6 +94,7 @@ impl<B: Backend> Stream<B> {
             moments: VecDeque::new(),
             behind: [0; MOST_STREAMS],
             last_end: Instant::now(),
+            free_from: 0,
             scratch: Vec::new(),
             kept: Kept::default(),
         };
@@ -151,17 +157,18 @@ impl<B: Backend> State<B> {
         since * EVENTS_IN_FLIGHT > in_flight as u64 || since * 2 > self.flights.len() as u64
     }
 
-    /// Moves the oldest flights that have ended to `ended`, given the number of tasks on the device. Returns how long
-    /// each of them occupied the stream, in nanoseconds. Because moments occur in order, a binary search needs to check
-    /// only a few of them.
+    /// Moves the oldest flights that have ended to `ended`, with how long each of them occupied the stream and, if the
+    /// device notes times, with its times, given the number of tasks on the device. Because moments occur in order, a
+    /// binary search needs to check only a few of them.
     pub(super) fn look(
         &mut self,
         backend: &B,
         stream: &B::Stream,
         in_flight: usize,
-        ended: &mut Vec<Flight<B>>,
-    ) -> Result<u64, DeviceError> {
-        let Some(oldest) = self.oldest(backend, stream)? else { return Ok(0) };
+        times: Option<&Times<B>>,
+        ended: &mut Vec<(Flight<B>, Took)>,
+    ) -> Result<(), DeviceError> {
+        let Some(oldest) = self.oldest(backend, stream)? else { return Ok(()) };
         oldest.looks += 1;
         let is_due = match &oldest.armed {
             Some(come) => come.load(Ordering::Acquire),
@@ -170,7 +177,7 @@ impl<B: Backend> State<B> {
             None => oldest.looks.is_power_of_two() && !oldest.looks.trailing_zeros().is_multiple_of(2),
         };
         if !is_due || !backend.is_complete(&oldest.event)? {
-            return Ok(0);
+            return Ok(());
         }
         let (mut come, mut to_come) = (1, self.moments.len());
         while come < to_come {
@@ -180,14 +187,24 @@ impl<B: Backend> State<B> {
                 false => to_come = middle,
             }
         }
-        let count = self.moments[come - 1].below - self.first();
+        let count = (self.moments[come - 1].below - self.first()) as usize;
         self.moments.drain(..come);
         let now = Instant::now();
         let began = self.flights[0].enqueued.max(self.last_end);
         self.last_end = now;
-        ended.extend(self.flights.drain(..count as usize));
         // Flights that are found to have ended together are assumed to have taken equally long.
-        Ok((now - began).as_nanos() as u64 / count)
+        let elapsed_ns = (now - began).as_nanos() as u64 / count as u64;
+        let on_device = times.map(|times| {
+            let noted: Vec<_> = self.flights.iter_mut().take(count).map(|flight| flight.times.take()).collect();
+            times.convert(backend, &noted, &mut self.free_from)
+        });
+        let mut on_device = on_device.into_iter().flatten();
+        let took = self.flights.drain(..count).map(|flight| {
+            let on_device = on_device.next().flatten();
+            (flight, Took { elapsed_ns, on_device })
+        });
+        ended.extend(took);
+        Ok(())
     }
 
     /// Removes all flights, and returns them with events that occur when all work of the stream has stopped.
@@ -216,8 +233,14 @@ impl<B: Backend> Stopping<B> {
 }
 
 impl<B: Backend> Flight<B> {
-    pub(super) fn new(mark: Mark, kept: Vec<B::Memory>, staged: Vec<Staged<B>>, graph: Option<Arc<B::Graph>>) -> Self {
-        Self { mark, enqueued: Instant::now(), _kept: kept, staged, _graph: graph }
+    pub(super) fn new(
+        mark: Mark,
+        kept: Vec<B::Memory>,
+        staged: Vec<Staged<B>>,
+        graph: Option<Arc<B::Graph>>,
+        times: Option<Timed<B>>,
+    ) -> Self {
+        Self { mark, enqueued: Instant::now(), _kept: kept, staged, times, _graph: graph }
     }
 
     /// Copies data from staging memory to its destination, and returns the mark. Called when the flight has ended.

@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::kernel::{ArgumentValue, Groups, KernelText, Module, Program, RawHandles};
+use crate::trace::HostClock;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// The n-th event of a stream.
 type Moment = (usize, usize);
@@ -35,6 +37,12 @@ struct Scripted {
     complete: Mutex<BTreeSet<Moment>>,
     /// The callbacks of armed events.
     armed: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    /// The number of points of which the device notes the time.
+    stamps: AtomicUsize,
+    /// The times of points, by number, as far as they have been reached.
+    times: Mutex<BTreeMap<usize, i64>>,
+    /// The beginning of the device's clock, if it has one.
+    clock: Option<Instant>,
 }
 
 impl Backend for Arc<Scripted> {
@@ -44,6 +52,8 @@ impl Backend for Arc<Scripted> {
     type HostMemory = ();
     type Stream = usize;
     type Event = Moment;
+    type Stamp = usize;
+    type Begun = usize;
     type Module = ();
     type Function = ();
     type Graph = ();
@@ -146,6 +156,22 @@ impl Backend for Arc<Scripted> {
         self.calls.lock().push(Call::Synchronize(*event));
         Ok(())
     }
+
+    fn begin_work(&self, _: &usize) -> Result<usize, DeviceError> {
+        Ok(self.stamps.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn end_work(&self, _: &usize, begun: usize) -> Result<[usize; 2], DeviceError> {
+        Ok([begun, self.stamps.fetch_add(1, Ordering::Relaxed)])
+    }
+
+    fn time_of(&self, stamp: &usize) -> Result<Option<i64>, DeviceError> {
+        Ok(self.times.lock().get(stamp).copied())
+    }
+
+    fn clock_ns(&self) -> Option<i64> {
+        self.clock.map(|began| began.elapsed().as_nanos() as i64)
+    }
 }
 
 /// The number of streams for kernels.
@@ -159,7 +185,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let backend = Arc::new(Scripted::default());
-        Self { gpu: Gpu::new(backend.clone()).unwrap(), backend }
+        Self { gpu: Gpu::new(backend.clone(), false).unwrap(), backend }
     }
 
     /// Issues a task; returns its stream, and the moments that the stream was made to wait for.
@@ -370,4 +396,38 @@ fn armed_moment_is_found_regardless_of_earlier_polls() {
         bench.gpu.poll(&mut ended); // as a woken thread does
         assert!(!ended.is_empty(), "after {looks_before} polls");
     }
+}
+
+#[test]
+fn times_on_the_device_are_converted_without_changing_durations() {
+    let clock = Instant::now().checked_sub(Duration::from_secs(5)).unwrap();
+    let backend = Arc::new(Scripted { clock: Some(clock), ..Scripted::default() });
+    let gpu = Gpu::new(backend.clone(), true).unwrap();
+    let host = HostClock::new();
+    let before = host.now_ns();
+    for task in 1..=3 {
+        gpu.open(TaskId(task), &[TaskId(task - 1)], &[]).unwrap().close(false).unwrap();
+    }
+    // The first two tasks follow each other closely. The times of the third are not available.
+    let begun = clock.elapsed().as_nanos() as i64;
+    *backend.times.lock() = BTreeMap::from([(0, begun), (1, begun + 1000), (2, begun + 1000), (3, begun + 1500)]);
+    while clock.elapsed().as_nanos() as i64 <= begun + 1500 {}
+    let mut ended = Vec::new();
+    gpu.poll(&mut ended);
+    let recorded: Vec<_> = backend.calls.lock().iter().filter_map(Call::recorded).collect();
+    backend.complete.lock().extend(recorded);
+    gpu.poll(&mut ended);
+    let after = host.now_ns();
+    let times: Vec<_> = ended.iter().map(|ended| ended.result.as_ref().unwrap().on_device).collect();
+    let [Some(one), Some(two), None] = times[..] else { panic!("times of two of three tasks: {times:?}") };
+    assert_eq!((one.ended - one.begun, two.ended - two.begun), (1000, 500));
+    assert_eq!(one.ended, two.begun);
+    assert!(before <= one.enqueued && one.enqueued <= one.begun && two.ended <= after, "{one:?} {two:?}");
+}
+
+#[test]
+fn times_are_not_noted_without_a_trace() {
+    let bench = Bench::new();
+    bench.issue(1, &[], true);
+    assert_eq!(bench.backend.stamps.load(Ordering::Relaxed), 0);
 }

@@ -203,11 +203,11 @@ impl Api for Hip {
         call("hipStreamDestroy", unsafe { (self.functions().hipStreamDestroy)(stream.0) })
     }
 
-    fn create_event(&self) -> Result<Handle, ApiError> {
-        let mut event = ptr::null_mut();
+    fn create_event(&self, is_timed: bool) -> Result<Handle, ApiError> {
+        let (mut event, timing) = (ptr::null_mut(), if is_timed { 0 } else { EVENT_DISABLE_TIMING });
         // SAFETY: the result pointer is valid.
         call("hipEventCreateWithFlags", unsafe {
-            (self.functions().hipEventCreateWithFlags)(&mut event, EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING)
+            (self.functions().hipEventCreateWithFlags)(&mut event, EVENT_BLOCKING_SYNC | timing)
         })?;
         Ok(Handle(event))
     }
@@ -235,6 +235,13 @@ impl Api for Hip {
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the `Event` keeps the raw event alive.
         call("hipEventSynchronize", unsafe { (self.functions().hipEventSynchronize)(event.0) })
+    }
+
+    unsafe fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, ApiError> {
+        let mut elapsed = 0.0;
+        // SAFETY: the result pointer is valid, and the two stamps keep their raw events alive.
+        call("hipEventElapsedTime", unsafe { (self.functions().hipEventElapsedTime)(&mut elapsed, from.0, to.0) })?;
+        Ok(elapsed)
     }
 
     fn id(&self) -> usize {

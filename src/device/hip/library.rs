@@ -18,6 +18,7 @@ functions! { Functions {
     hipDeviceTotalMem(*mut usize, c_int);
     hipEventCreateWithFlags(*mut Object, c_uint);
     hipEventDestroy(Object);
+    hipEventElapsedTime(*mut f32, Object, Object);
     hipEventQuery(Object);
     hipEventRecord(Object, Object);
     hipEventSynchronize(Object);

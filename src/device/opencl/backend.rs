@@ -4,13 +4,15 @@ use super::commands::{CommandBuffer, Commands, Node, Refusal};
 use super::launches::{buffers, geometry, mem};
 use super::library::Found;
 use super::locked::{Locked, LockedMemory};
+use super::objects::{Function, Memory, Stream};
 use super::programs::PREFIX;
+use super::times::{Begun, Stamp, queue_properties};
 use super::turns::{InTurn, Turns};
 use super::{copies, fenced};
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
 use crate::device::gpu::{Backend, Gpu, GraphNode, Slab};
-use crate::device::guarded::{Guards, Overrun};
+use crate::device::guarded::Guards;
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, Groups, KernelText, Limits, Module, Program, RawHandles, Source};
 use crate::machine::UnitKind;
@@ -48,8 +50,8 @@ impl Discovered for Found {
         self.suits(kind)
     }
 
-    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {
-        OpenCl::open(self)
+    fn open(&self, is_timed: bool) -> Result<Box<dyn Accelerator>, DeviceError> {
+        OpenCl::open(self, is_timed)
     }
 }
 
@@ -70,6 +72,10 @@ pub(in crate::device) struct OpenCl {
     /// Whether buffers get guard zones, which is the case on CPUs because their kernels can write anywhere in this
     /// process.
     fences: bool,
+    /// Whether events have times.
+    is_timed: bool,
+    /// Whether the host can read the clock of these times.
+    pub(super) has_clock: bool,
     pub(super) turns: Turns,
 }
 
@@ -80,48 +86,16 @@ unsafe impl Send for OpenCl {}
 // which a lock guards.
 unsafe impl Sync for OpenCl {}
 
-/// An in-order queue, with the event of the most recently enqueued work.
-pub(in crate::device) struct Stream {
-    queue: InTurn<CommandQueue>,
-    last: Mutex<Option<Arc<InTurn<Event>>>>,
-}
-
-/// A kernel object and its name. The lock ensures that only one thread at a time sets the kernel's arguments.
-pub(in crate::device) struct Function(Mutex<InTurn<Kernel>>, CString);
-
-/// Owns a buffer.
-pub(in crate::device) struct Memory {
-    buffer: InTurn<Buffer<u8>>,
-    guards: Option<Guards>,
-    commands: Option<Arc<Commands>>,
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: the buffer is alive, so its memory and guard zones still exist.
-        if let Some(Overrun { bytes, side }) = self.guards.and_then(|guards| unsafe { guards.overrun() }) {
-            log!(
-                error,
-                "a kernel wrote outside of a freed buffer: {bytes} bytes {side} its memory have changed; try checking the \
-                 indices of kernels that used it or its neighbours"
-            );
-        }
-        if let Some(commands) = &self.commands {
-            commands.forget(self.buffer.get().expose_provenance());
-        }
-    }
-}
-
 impl OpenCl {
     /// Opens a discovered device.
     ///
     /// # Errors
     /// Returns an error if the device cannot create a stream.
-    pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
-        Ok(Box::new(Gpu::new(Self::new(found)?)?))
+    pub(in crate::device) fn open(found: &Found, is_timed: bool) -> Result<Box<dyn Accelerator>, DeviceError> {
+        Ok(Box::new(Gpu::new(Self::new(found, is_timed)?, is_timed)?))
     }
 
-    fn new(found: &Found) -> Result<Self, DeviceError> {
+    fn new(found: &Found, is_timed: bool) -> Result<Self, DeviceError> {
         let Found { id, context, platform, name, turns, .. } = found;
         let _turn = turns.take();
         let mut device = Self {
@@ -133,8 +107,10 @@ impl OpenCl {
             largest_buffer_bytes: 0,
             limits: Limits::default(),
             locked: None,
-            commands: Commands::of(context, *id).map(Arc::new),
+            commands: Commands::of(context, *id, is_timed).map(Arc::new),
             fences: cfg!(debug_assertions) && found.is_cpu() && !turns.are_taken(),
+            is_timed,
+            has_clock: is_timed && Self::has_readable_clock(&Device::new(*id)),
             turns: *turns,
         };
         if found.suits(UnitKind::Gpu) {
@@ -192,8 +168,22 @@ impl OpenCl {
             }
             code => self.failed(call, ClError(code)),
         })?;
-        *stream.last.lock() = Some(Arc::new(InTurn::new(Event::new(event), self.turns)));
+        let event = Arc::new(InTurn::new(Event::new(event), self.turns));
+        if self.is_timed {
+            stream.first.lock().get_or_insert_with(|| event.clone());
+        }
+        *stream.last.lock() = Some(event);
         Ok(())
+    }
+
+    /// Returns the event of the most recently enqueued work. If the work is unknown, enqueues a marker.
+    pub(super) fn last(&self, stream: &Stream) -> Result<Arc<InTurn<Event>>, DeviceError> {
+        if stream.last.lock().is_none() {
+            // SAFETY: the queue is alive, and the list of events to wait for is empty.
+            let marker = unsafe { enqueue_marker_with_wait_list(stream.queue.get(), 0, ptr::null()) };
+            self.enqueued(stream, "clEnqueueMarkerWithWaitList", marker, &[])?;
+        }
+        Ok(stream.last.lock().clone().expect("something was enqueued"))
     }
 
     fn out_of_memory(&self, needed_bytes: u64, code: cl_int) -> DeviceError {
@@ -209,6 +199,8 @@ impl Backend for OpenCl {
     type HostMemory = Locked;
     type Stream = Stream;
     type Event = Arc<InTurn<Event>>;
+    type Stamp = Stamp;
+    type Begun = Begun;
     type Module = InTurn<opencl3::program::Program>;
     type Function = Function;
     type Graph = Arc<CommandBuffer>;
@@ -272,9 +264,9 @@ impl Backend for OpenCl {
         let _turn = self.turns.take();
         #[allow(deprecated)] // its replacement does not exist in OpenCL 1.2
         // SAFETY: the device belongs to the context.
-        let queue = unsafe { CommandQueue::create(&self.context, self.id, 0) };
+        let queue = unsafe { CommandQueue::create(&self.context, self.id, queue_properties(self.is_timed)) };
         let queue = queue.map_err(|error| self.failed("clCreateCommandQueue", error))?;
-        Ok(Stream { queue: InTurn::new(queue, self.turns), last: Mutex::default() })
+        Ok(Stream { queue: InTurn::new(queue, self.turns), last: Mutex::default(), first: Mutex::default() })
     }
 
     unsafe fn copy_in(&self, stream: &Stream, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
@@ -400,6 +392,11 @@ impl Backend for OpenCl {
     }
 
     fn raw(&self, stream: &Stream) -> Result<RawHandles, DeviceError> {
+        if self.is_timed && stream.first.lock().is_none() {
+            let _turn = self.turns.take();
+            *stream.last.lock() = None; // so that a marker comes before the body's own commands
+            self.last(stream)?;
+        }
         Ok(RawHandles {
             stream: stream.queue.get().expose_provenance(),
             context: self.context.get().expose_provenance(),
@@ -419,13 +416,9 @@ impl Backend for OpenCl {
 
     fn record(&self, stream: &Stream) -> Result<Arc<InTurn<Event>>, DeviceError> {
         let _turn = self.turns.take();
-        if stream.last.lock().is_none() {
-            // SAFETY: the queue is alive, and the list of events to wait for is empty.
-            let marker = unsafe { enqueue_marker_with_wait_list(stream.queue.get(), 0, ptr::null()) };
-            self.enqueued(stream, "clEnqueueMarkerWithWaitList", marker, &[])?;
-        }
+        let last = self.last(stream)?;
         self.flush(stream)?;
-        Ok(stream.last.lock().clone().expect("something was enqueued"))
+        Ok(last)
     }
 
     fn wait(&self, stream: &Stream, event: &Arc<InTurn<Event>>) -> Result<(), DeviceError> {
@@ -478,5 +471,24 @@ impl Backend for OpenCl {
         }
         let _turn = self.turns.take();
         event.wait().map_err(|error| self.failed("clWaitForEvents", error))
+    }
+
+    fn begin_work(&self, stream: &Stream) -> Result<Begun, DeviceError> {
+        Ok(Self::begin(stream))
+    }
+
+    fn end_work(&self, stream: &Stream, begun: Begun) -> Result<[Stamp; 2], DeviceError> {
+        let _turn = self.turns.take();
+        self.end(stream, begun)
+    }
+
+    fn time_of(&self, stamp: &Stamp) -> Result<Option<i64>, DeviceError> {
+        let _turn = self.turns.take();
+        self.time(stamp)
+    }
+
+    fn clock_ns(&self) -> Option<i64> {
+        let _turn = self.turns.take();
+        self.read_clock()
     }
 }

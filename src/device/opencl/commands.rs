@@ -12,6 +12,7 @@
 //!    memory would depend on the platform: PoCL keeps memory alive as long as the commands that use it, but Intel's
 //!    platform does not.
 
+use super::times::queue_properties;
 use cl3::device::get_device_info;
 use cl3::ext::{CL_COMMAND_BUFFER_FLAGS_KHR, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR, cl_command_buffer_khr};
 use opencl3::command_queue::CommandQueue;
@@ -108,7 +109,7 @@ unsafe impl Send for Raw {}
 impl Commands {
     /// Returns the device's support for command buffers, or `None` if the device lacks a feature used here or
     /// launching single kernels is faster.
-    pub(super) fn of(context: &Context, id: cl_device_id) -> Option<Self> {
+    pub(super) fn of(context: &Context, id: cl_device_id, is_timed: bool) -> Option<Self> {
         let device = Device::new(id);
         if !device.extensions().ok()?.split(' ').any(|name| name == NAME) {
             return None;
@@ -141,7 +142,7 @@ impl Commands {
         }
         #[allow(deprecated)] // its successor is not in OpenCL 1.2
         // SAFETY: the device belongs to the context.
-        let queue = unsafe { CommandQueue::create(context, id, 0) }.ok()?;
+        let queue = unsafe { CommandQueue::create(context, id, queue_properties(is_timed)) }.ok()?;
         Some(Self { functions, queue, users: Mutex::default() })
     }
 

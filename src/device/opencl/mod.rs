@@ -10,7 +10,9 @@ mod fenced;
 mod launches;
 mod library;
 mod locked;
+mod objects;
 mod programs;
+mod times;
 mod turns;
 
 pub(super) use library::{find, survey};

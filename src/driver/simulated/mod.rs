@@ -66,7 +66,7 @@ impl Simulated {
     /// If more tasks are pending than the window allows, advances time until fewer are pending.
     fn respect_window(&self) {
         let Shared { progress, window, .. } = &self.shared;
-        if progress.pending() <= window.size() {
+        if !window.stops_submission(progress.pending()) {
             return;
         }
         while progress.pending() > window.size() / 2 {
@@ -92,7 +92,7 @@ impl Simulated {
         let may_end = self.react(|out| match event {
             Event::Finished(task, outcome) => {
                 if let Some(unit) = unit {
-                    self.shared.trace_measured(&task, unit, None, &outcome);
+                    self.shared.trace_measured(&task, unit, (None, None), &outcome);
                 }
                 self.shared.discard(&task);
                 self.shared.end(task, outcome, unit.map(|unit| unit.index()), out);

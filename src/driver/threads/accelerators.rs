@@ -14,7 +14,7 @@ use crate::device::{Accelerator, Completion, Contribution, Mark};
 use crate::driver::Driver;
 use crate::driver::inside::end_child;
 use crate::driver::shared::Shared;
-use crate::engine::{CopyTime, Event, Launch, Outcome, releases_early};
+use crate::engine::{Event, Launch, Outcome, releases_early};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::{DeviceId, UnitId};
 use crate::kernel::{Combination, DeviceSite, Enqueue, Launcher};
@@ -81,28 +81,30 @@ impl Threads {
                 for Completion { mark, result } in ended.drain(..) {
                     any = true;
                     match (mark, result) {
-                        (Mark::Copy(copy), Ok(elapsed_ns)) => {
-                            self.shared.engine.on(Event::Copied(copy, Some(CopyTime::alone(elapsed_ns))), out);
+                        (Mark::Copy(copy), Ok(took)) => {
+                            let time = self.shared.time_of_copy(took);
+                            self.shared.engine.on(Event::Copied(copy, Some(time)), out);
                         }
                         (Mark::Copy(copy), Err(error)) => {
                             self.shared.engine.on(Event::CopyFailed(copy, *device, error), out);
                         }
                         (Mark::Task(id), result) => match (queue.take(id), result) {
-                            (InFlight::All(task, places), Ok(elapsed_ns)) => {
+                            (InFlight::All(task, places), Ok(took)) => {
                                 let outcome = match devices.overrun(&task, &places) {
                                     Some(error) => Outcome::Failed(FailureReason::Device(error)),
                                     None => {
                                         task.body().keep();
-                                        Outcome::Done(self.span(elapsed_ns))
+                                        Outcome::Done(self.span(took.elapsed_ns))
                                     }
                                 };
-                                self.shared.trace_measured(&task, UnitId(slot as u16), Some(*device), &outcome);
+                                let times = (Some(*device), took.on_device);
+                                self.shared.trace_measured(&task, UnitId(slot as u16), times, &outcome);
                                 self.shared.end(task, outcome, Some(slot), out);
                             }
                             (InFlight::All(task, _), Err(error)) => {
                                 devices.lose(Some(*device), &error);
                                 let outcome = Outcome::Failed(FailureReason::Device(error));
-                                self.shared.trace_measured(&task, UnitId(slot as u16), Some(*device), &outcome);
+                                self.shared.trace_measured(&task, UnitId(slot as u16), (Some(*device), None), &outcome);
                                 self.shared.end(task, outcome, Some(slot), out);
                             }
                             (InFlight::Part(parts), result) => {

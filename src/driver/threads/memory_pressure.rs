@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::engine::{Event, Hope};
 use crate::error::DeviceError;
 use crate::ids::DeviceId;
-use crate::kernel::{ArgumentValue, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles};
+use crate::kernel::{ArgumentValue, Enqueue, Graphs, Groups, Kept, KernelText, Limits, RawHandles, Until};
 use crate::machine::UnitKind;
 use std::time::Duration;
 
@@ -130,6 +130,10 @@ impl Enqueue for Roomy<'_> {
 
     fn drop_part(&mut self) {
         self.session.drop_part();
+    }
+
+    fn launch_loop(&mut self, until: &Until) -> Result<(), DeviceError> {
+        self.until_there_is_room(|session| session.launch_loop(until))
     }
 
     fn launch_graph(&mut self, known: &mut Graphs) -> Result<(), DeviceError> {

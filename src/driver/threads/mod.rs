@@ -42,6 +42,7 @@ mod throttle;
 mod waiting;
 
 pub(crate) use forks::join;
+pub(crate) use replay::Decide;
 pub(crate) use start::ThreadStyle;
 pub(crate) use state::Threads;
 pub(crate) use waiting::OnTop;

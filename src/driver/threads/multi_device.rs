@@ -15,7 +15,7 @@ use super::host::Host;
 use super::memory_pressure::{Room, Roomy};
 use super::state::Threads;
 use crate::depend::{AccessRecord, OwnedTask};
-use crate::device::TaskSession;
+use crate::device::{OnDevice, TaskSession, Took};
 use crate::driver::Driver;
 use crate::engine::{Across, Command, Event, Launch, Nanos, Outcome, ReplicaRef};
 use crate::error::{DeviceError, FailureReason};
@@ -40,6 +40,8 @@ struct State {
     failed: bool,
     /// Time on the slowest device so far, in nanoseconds.
     elapsed_ns: Nanos,
+    /// Time on all devices together, if they note times.
+    on_device: Option<OnDevice>,
 }
 
 /// Result of enqueueing a task.
@@ -98,7 +100,7 @@ impl Threads {
                         return self.shared.end(task, Outcome::PartFailed, slot, out);
                     }
                     let (id, left) = (task.shared().id, on.len());
-                    let state = State { task: Some(task), places, left, failed, elapsed_ns: 0 };
+                    let state = State { task: Some(task), places, left, failed, elapsed_ns: 0, on_device: None };
                     let parts = Arc::new(InParts(Mutex::new(state)));
                     on.iter().for_each(|device| devices.queue(*device).push_part(id, parts.clone()));
                 }
@@ -117,13 +119,17 @@ impl Threads {
         &self,
         parts: &InParts,
         device: DeviceId,
-        result: Result<Nanos, DeviceError>,
+        result: Result<Took, DeviceError>,
         (devices, slot): (&Devices, usize),
         out: &mut Vec<Command>,
     ) {
         let mut state = parts.0.lock();
         match result {
-            Ok(elapsed_ns) => state.elapsed_ns = state.elapsed_ns.max(elapsed_ns),
+            Ok(Took { elapsed_ns, on_device }) => {
+                state.elapsed_ns = state.elapsed_ns.max(elapsed_ns);
+                let both = |part: OnDevice| state.on_device.map_or(part, |others| others.with(part));
+                state.on_device = on_device.map(both).or(state.on_device);
+            }
             Err(error) => {
                 let task = state.task.as_ref().expect("the task has not ended on all devices");
                 self.part_failed(task, device, error, devices, out);
@@ -147,8 +153,9 @@ impl Threads {
             task.body().keep();
             Outcome::Done(self.span(state.elapsed_ns))
         };
+        let times = (Some(device), state.on_device);
         drop(state);
-        self.shared.trace_measured(&task, UnitId(slot as u16), Some(device), &outcome);
+        self.shared.trace_measured(&task, UnitId(slot as u16), times, &outcome);
         self.shared.end(task, outcome, Some(slot), out);
     }
 

@@ -2,29 +2,41 @@
 
 use super::host::Host;
 use super::state::Threads;
-use crate::depend::{Aftermath, Domain, OwnedTask, Replays, Round, Settle, running};
+use crate::depend::{Aftermath, Again, Domain, OwnedTask, Replays, Round, Settle, running};
 use crate::driver::deadlock::key_of_children;
 use crate::driver::shared::{BreakOnUnwind, Shared};
 use crate::driver::waiters::own_waker;
 use crate::error::SubmitError;
+use crate::sync::Idle;
 use std::mem::forget;
 use std::sync::Arc;
 
+/// Decides, between two iterations of a loop, whether another one follows.
+pub(crate) type Decide = Box<dyn FnMut(&Idle<'_>) -> bool + Send>;
+
 impl Threads {
-    /// Submits one more round of a frozen graph. The caller must not be inside a body.
+    /// Submits one more round of a frozen graph or, with `decide`, a loop of rounds. The caller must not be inside a
+    /// body.
     ///
     /// # Errors
     /// Fails if a data object was taken or the runtime is shutting down. In that case nothing is submitted.
-    pub(crate) fn replay(&self, replays: &Arc<Replays>, settle: Option<Settle>) -> Result<(), SubmitError> {
+    pub(crate) fn replay(
+        &self,
+        replays: &Arc<Replays>,
+        settle: Option<Settle>,
+        decide: Option<Decide>,
+    ) -> Result<(), SubmitError> {
         let Shared { id, engine, progress, session, .. } = &self.shared;
-        let tasks = replays.len();
+        // A loop counts as one more task, so that a thread that waits for it waits for iterations to come.
+        let tasks = replays.len() + usize::from(decide.is_some());
         Host::with(*id, |host| {
             let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a replay" };
             let (entered, before) = session.replay(replays, progress, |follows| {
                 let admission = progress.admit_replay(tasks as u64);
                 let since = self.shared.trace_begin();
                 let settle = self.shared.trace_round(replays.first(), admission.task, settle);
-                let round = Round { lane: admission.lane, settle };
+                let again = decide.map(|decide| self.again(replays, admission.lane, decide));
+                let round = Round { lane: admission.lane, first: admission.task, settle, again };
                 let entered = match admission.open {
                     true => self.queueing(host, |ready| engine.replay(replays, round, follows, ready)),
                     false => Err(self.shared.broken().err().unwrap_or(SubmitError::ShutDown)),
@@ -33,7 +45,7 @@ impl Threads {
                     (Err(_), _) => self.shared.uncount_all(admission.lane, tasks),
                     (Ok(_), None) => {}
                     (Ok(_), Some(tracer)) => {
-                        tracer.replayed(replays.first(), admission.task, since.unwrap_or(0));
+                        tracer.replayed(replays.first(), admission.task, follows, since.unwrap_or(0));
                     }
                 }
                 entered
@@ -45,6 +57,23 @@ impl Threads {
                 self.respect_window(host);
             }
             entered
+        })
+    }
+
+    /// Returns the closure that continues a loop of rounds, which was counted under this lane.
+    fn again(&self, replays: &Replays, lane: u8, mut decide: Decide) -> Again {
+        let (this, first, tasks) = (self.this.clone(), replays.first(), replays.len() as u64);
+        Box::new(move |idle| {
+            let threads = this.upgrade()?;
+            let Shared { progress, tracer, .. } = &threads.shared;
+            if threads.shared.is_broken() || !idle.is_some_and(&mut decide) {
+                progress.finish(None, lane, true);
+                return None;
+            }
+            let admission = progress.admit_replay(tasks);
+            tracer.iter().for_each(|tracer| tracer.replayed(first, admission.task, true, tracer.now()));
+            let settle = threads.shared.trace_round(first, admission.task, None);
+            Some(Round { lane: admission.lane, first: admission.task, settle, again: None })
         })
     }
 

@@ -149,6 +149,13 @@ impl Threads {
         self.devices.as_ref().is_some_and(|devices| devices.accelerator(device).is_some())
     }
 
+    /// Returns whether every device can repeat the launches of a task by itself.
+    pub(crate) fn devices_repeat(&self) -> bool {
+        let Some(devices) = &self.devices else { return false };
+        let mut all = self.shared.machine.units().iter().flat_map(|unit| &unit.devices);
+        all.all(|device| devices.accelerator(*device).is_some_and(|device| device.has_loops()))
+    }
+
     /// Page-locks a data object's home if possible. Returns whether the home is locked.
     pub(crate) fn pin_memory(&self, cell: &DataCell) -> bool {
         self.devices.as_ref().is_some_and(|devices| devices.pin_memory(cell))

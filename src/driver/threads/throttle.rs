@@ -5,40 +5,56 @@
 use super::host::Host;
 use super::state::Threads;
 use crate::device::Visit;
-use crate::driver::inside;
 use crate::driver::shared::Shared;
 use crate::driver::waiters::{Awaited, own_parker};
 use crate::driver::window::{Motion, NOTHING_RUNS};
+use crate::driver::{Driver, inside};
 use crate::trace::Between;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Threads {
     /// Waits while too many tasks are pending, if this thread may wait. A thread that hosts a unit executes tasks
     /// while it waits.
     pub(super) fn respect_window(&self, host: Option<&Host>) {
-        if self.shared.progress.pending() > self.shared.window.size() && !inside::in_body(self.shared.id) {
-            self.wait_for_window(host);
+        if self.shared.window.stops_submission(self.shared.progress.pending()) && !inside::in_body(self.shared.id) {
+            self.wait_for_window(host, None);
         }
     }
 
+    /// Waits like a submission, but at most until the time `until` on the driver's clock. Returns whether the wait is
+    /// over.
+    pub(crate) fn wait_for_room(&self, until: Duration) -> bool {
+        let has_room = || self.shared.progress.pending() <= self.shared.window.size();
+        has_room()
+            || inside::in_body(self.shared.id)
+            || self.now() < until && Host::with(self.shared.id, |host| self.wait_for_window(host, Some(until)))
+    }
+
+    /// Waits, and returns whether the wait has not run out of time.
     #[cold]
-    fn wait_for_window(&self, host: Option<&Host>) {
+    fn wait_for_window(&self, host: Option<&Host>, until: Option<Duration>) -> bool {
         let Shared { progress, window, waiters, .. } = &self.shared;
         let _visit = Visit::begin(); // tasks may run here
         let (finished, pending) = (progress.finished(), progress.pending());
-        let Some(target) = window.target(pending, finished) else { return };
+        let Some(target) = window.target(pending, finished) else { return true };
         let _traced = self.shared.trace_state(host.map(|host| host.context.unit()), Between::Throttle);
         let waiting = waiters.enter(own_parker(), Awaited::AtMost(target));
-        let nap = Cell::new(NOTHING_RUNS);
+        let (nap, is_late) = (Cell::new(NOTHING_RUNS), Cell::new(false));
         let left = || {
             let left = progress.pending().saturating_sub(target);
             if left == 0 || self.shared.is_broken() {
                 return 0;
             }
+            let rest = until.map_or(Duration::MAX, |until| until.saturating_sub(self.now()));
+            if rest.is_zero() {
+                is_late.set(true);
+                return 0;
+            }
             match window.patience(progress.finished(), || self.motion()) {
                 Some(patience) => {
-                    nap.set(patience);
+                    nap.set(patience.min(rest));
                     left
                 }
                 None => {
@@ -60,6 +76,7 @@ impl Threads {
                 }
             }
         }
+        !is_late.get()
     }
 
     /// Estimates whether a task may finish without any further submission.

@@ -207,10 +207,15 @@ impl Placement {
         self.residency.arrived(ended.data, &ended.transfer);
         if let Some(tracer) = &self.tracer {
             let why = if ended.write_back.is_some() { Why::Evicted } else { Why::Needed };
-            let time = time.map_or((0, 0), |time| (time.elapsed_ns, time.waited_ns));
+            let since = |time: CopyTime| {
+                let [since, waited] = [time.elapsed_ns, time.waited_ns].map(|ns| tracer.ticks(ns));
+                let now = tracer.now();
+                [now.saturating_sub(since), now.saturating_sub(since) + waited, now]
+            };
+            let time = time.map_or([tracer.now(); 3], |time| time.on_device.unwrap_or_else(|| since(time)));
             tracer.copied(ended.data, ended.between, ended.bytes, time, (ended.waiters.first().copied(), why));
         }
-        if let Some(CopyTime { elapsed_ns, waited_ns }) = time {
+        if let Some(CopyTime { elapsed_ns, waited_ns, .. }) = time {
             let UnderWay { between: (from, to), bytes, .. } = ended;
             self.queue.scheduler_mut().copied(&CopySample { from, to, bytes, elapsed_ns, waited_ns });
         }

@@ -43,12 +43,16 @@ macro_rules! dtypes {
                 }
             }
 
-            /// Returns DLPack's description of the type; `None` for [`Bytes`](Self::Bytes).
+            /// Returns DLPack's description of the type; `None` if it has none. That of [`Bytes`](Self::Bytes) is a
+            /// vector of `uint8`, of 2 to 65535 lanes.
             pub const fn data_type(self) -> Option<DlDataType> {
                 match self {
                     $(Self::$name => {
                         Some(DlDataType { code: $code, bits: (8 * size_of::<$storage>()) as u8, lanes: 1 })
                     })*
+                    Self::Bytes(bytes) if bytes > 1 && bytes <= u16::MAX as usize => {
+                        Some(DlDataType { code: 1, bits: 8, lanes: bytes as u16 })
+                    }
                     Self::Bytes(_) => None,
                 }
             }
@@ -116,7 +120,8 @@ impl Dtype {
 
     /// Returns the type that DLPack describes so; `None` if no data object has such elements.
     pub fn from_data_type(described: DlDataType) -> Option<Self> {
-        Self::NUMBERS.iter().map(|(number, _)| *number).find(|number| number.data_type() == Some(described))
+        let mut known = Self::NUMBERS.iter().map(|(number, _)| *number).chain([Self::Bytes(described.lanes.into())]);
+        known.find(|known| known.data_type() == Some(described))
     }
 }
 

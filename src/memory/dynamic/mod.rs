@@ -9,12 +9,14 @@
 //! 2. A typed view is made only of the type that the data object has.
 
 mod dtype;
+mod kernel;
 mod reduction;
 mod stored;
 mod view;
 
 pub(crate) use dtype::Allocating;
 pub use dtype::Dtype;
+pub use kernel::{AnyArgument, AnyKernel};
 pub(crate) use reduction::Combining;
 pub use reduction::Op;
 pub(crate) use stored::Stored;

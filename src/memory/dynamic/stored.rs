@@ -61,7 +61,7 @@ impl Access for Stored {
     }
 
     fn device_view<'a>(&'a self, site: DeviceSite) -> AnyDeviceView<'a> {
-        AnyDeviceView::new(site, self.dtype, self.is_writable())
+        AnyDeviceView::new(site, (self.dtype, self.ndim), self.is_writable())
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {

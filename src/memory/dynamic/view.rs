@@ -138,21 +138,49 @@ impl<'a> AnyView<'a> {
 
     /// Copies the elements in row-major order. Returns nothing if the access gives no view.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Some(from) = self.site else { return Vec::new() };
+        if self.site.is_none() {
+            return Vec::new();
+        }
         let mut bytes = vec![0; self.len() * self.dtype.size()];
-        let to = Site { first: bytes.as_mut_ptr(), strides: strides_of(&self.extents) };
-        // SAFETY: the view has the elements of its shape at the site, and the vector has as many bytes.
-        unsafe { self.copy(from, to) };
+        self.copy_to(&mut bytes);
         bytes
     }
 
-    /// Copies elements in row-major order from `bytes` to the region, if the task may write it and the lengths agree.
-    pub(crate) fn copy_from(&mut self, bytes: &[u8]) {
+    /// Copies the elements in row-major order to `bytes`, if the access gives a view and the lengths agree. Returns
+    /// whether they were copied.
+    pub fn copy_to(&self, bytes: &mut [u8]) -> bool {
         let bytes_needed = self.len() * self.dtype.size();
-        let Some(to) = self.site.filter(|_| self.is_writable && bytes.len() == bytes_needed) else { return };
+        let Some(from) = self.site.filter(|_| bytes.len() == bytes_needed) else { return false };
+        let to = Site { first: bytes.as_mut_ptr(), strides: strides_of(&self.extents) };
+        // SAFETY: the view has the elements of its shape at the site, and the slice has as many bytes.
+        unsafe { self.copy(from, to) };
+        true
+    }
+
+    /// Copies elements in row-major order from `bytes` to the region, if the task may write it and the lengths agree.
+    /// Returns whether they were copied.
+    ///
+    /// ```
+    /// use thalweg::dynamic::{AnyData, Dtype};
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = AnyData::zeros(&rt, Dtype::U8, &[2, 3])?;
+    /// let column = x.block(&[0..2, 1..2]);
+    /// rt.task("fill", vec![column.inout()]).cpu(|_, mut views| {
+    ///     assert!(views[0].copy_from(&[1, 2]) && !views[0].copy_from(&[1, 2, 3]));
+    ///     let mut bytes = [0; 2];
+    ///     assert!(views[0].copy_to(&mut bytes) && bytes == [1, 2]);
+    /// }).submit()?;
+    /// assert_eq!(x.all().read(&rt)?, [0, 1, 0, 0, 2, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn copy_from(&mut self, bytes: &[u8]) -> bool {
+        let bytes_needed = self.len() * self.dtype.size();
+        let Some(to) = self.site.filter(|_| self.is_writable && bytes.len() == bytes_needed) else { return false };
         let from = Site { first: bytes.as_ptr().cast_mut(), strides: strides_of(&self.extents) };
         // SAFETY: the slice has as many bytes as the region, of which the task may write all, and is only read.
-        unsafe { self.copy(from, to) }
+        unsafe { self.copy(from, to) };
+        true
     }
 
     /// Copies the elements of a box of this view's shape.
@@ -171,18 +199,24 @@ impl<'a> AnyView<'a> {
 pub struct AnyDeviceView<'a> {
     site: DeviceSite,
     dtype: Dtype,
+    ndim: u8,
     is_writable: bool,
     region: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> AnyDeviceView<'a> {
-    pub(super) fn new(site: DeviceSite, dtype: Dtype, is_writable: bool) -> Self {
-        Self { site, dtype, is_writable, region: PhantomData }
+    pub(super) fn new(site: DeviceSite, (dtype, ndim): (Dtype, u8), is_writable: bool) -> Self {
+        Self { site, dtype, ndim, is_writable, region: PhantomData }
     }
 
     /// Returns the element type.
     pub fn dtype(&self) -> Dtype {
         self.dtype
+    }
+
+    /// Returns the number of dimensions of the data object.
+    pub fn ndim(&self) -> usize {
+        self.ndim.into()
     }
 
     /// Returns whether the task may write the region.

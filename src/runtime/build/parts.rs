@@ -106,7 +106,13 @@ impl Builder {
         self.on_failure.take().into_iter().for_each(|tell| engine.failures().set_callback(tell));
         let conflicts = self.detect_conflicts.then(Default::default);
         let watch = Watch::new(self.report_stalls_after, self.on_stall.take(), self.name.clone());
-        Ok(Shared::new(id, machine, engine, conflicts, Window::new(window as u64), watch, tracer))
+        let window = Window::new(window as u64, self.throttle_submissions);
+        Ok(Shared::new(id, machine, engine, conflicts, window, watch, tracer))
+    }
+
+    /// Returns whether the program or the environment requests a trace.
+    pub(super) fn is_traced(&self) -> bool {
+        self.trace.is_some() || environment::text(trace::VARIABLE).is_some()
     }
 
     /// Starts the trace that the program or the environment requests.

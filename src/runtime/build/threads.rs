@@ -33,7 +33,7 @@ impl Builder {
         let Bound { mut machine, cores, bindings } = self.bind(&config, &topology)?;
         machine.warnings().iter().for_each(tell);
         log!(info, "runtime of {config} starts; its threads are bound to {bindings:?}");
-        let opened = device::open(&machine, &self.emulated)?.into_iter();
+        let opened = device::open(&machine, &self.emulated, self.is_traced())?.into_iter();
         let (devices, meters_of): (Vec<_>, Vec<_>) = opened.map(|Opened { device, meter }| (device, meter)).unzip();
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));

@@ -80,4 +80,14 @@ impl Builder {
         self.window = Some(tasks);
         self
     }
+
+    /// Sets whether a submission waits while too many tasks are pending, which is the default. Otherwise submissions
+    /// never wait, and the program calls [`Runtime::wait_for_room`](crate::Runtime::wait_for_room) where it may wait.
+    ///
+    /// It is meant for programs that submit tasks where they must not wait: in an executor of futures, or while they
+    /// hold a lock that bodies need, such as that of an interpreter.
+    pub fn throttle_submissions(mut self, yes: bool) -> Self {
+        self.throttle_submissions = yes;
+        self
+    }
 }

@@ -2,6 +2,7 @@
 //! memory.
 
 use super::Recording;
+use super::condition::Repeat;
 use super::explanation::Obstacle;
 use super::step::Step;
 use crate::depend::{Datum, Freezer, Fringe, Keeps, Replays, Settle, running};
@@ -28,11 +29,15 @@ pub(super) enum Frozen {
 }
 
 impl Recording {
-    /// Replays the frozen form, if it exists and can be replayed in this call.
+    /// Replays the frozen form, if it exists and can be replayed in this call. With `repeat`, replays it in a loop.
     ///
     /// # Errors
     /// As for a replay.
-    pub(super) fn replay_frozen(&mut self, door: &Door) -> Result<Option<Obstacle>, SubmitError> {
+    pub(super) fn replay_frozen(
+        &mut self,
+        door: &Door,
+        repeat: Option<&Repeat>,
+    ) -> Result<Option<Obstacle>, SubmitError> {
         let Some(threads) = door.driver.fast_path() else {
             let simulated = door.driver.simulated().is_some();
             return Ok(Some(if simulated { Obstacle::Simulation } else { Obstacle::Placement }));
@@ -49,7 +54,8 @@ impl Recording {
             Frozen::Unknown => unreachable!("it was just determined"),
         };
         let settle: Option<Settle> = (!self.settings.is_empty()).then(|| settle(&self.settings));
-        threads.replay(replays, settle).map_err(|error| self.name_task(error))?;
+        let decide = repeat.map(|repeat| repeat.decide(&self.spaces));
+        threads.replay(replays, settle, decide).map_err(|error| self.name_task(error))?;
         self.spaces.iter().for_each(|space| _ = space.begin());
         Ok(None)
     }

@@ -9,9 +9,11 @@
 //! Nothing in this module executes a task or looks at a history.
 
 mod batches;
+mod condition;
 mod explanation;
 mod freeze;
 mod plan;
+mod repeat;
 mod run;
 mod step;
 mod task;
@@ -190,7 +192,7 @@ impl Recording {
     pub fn replay(&mut self) -> Result<(), SubmitError> {
         let door = self.door.upgrade().ok_or(SubmitError::ShutDown)?;
         door.shared().in_own_process()?;
-        self.explanation = match self.replay_frozen(&door).called_here()? {
+        self.explanation = match self.replay_frozen(&door, None).called_here()? {
             None => Explanation::Frozen,
             Some(Obstacle::Placement) => self.replay_placed(&door).called_here()?,
             Some(obstacle) => {
@@ -210,7 +212,7 @@ impl Recording {
                 ancestry.admit(step.name(), &accesses)?;
             }
         }
-        self.steps.iter().try_for_each(|step| step.resubmit(door))
+        self.steps.iter().try_for_each(|step| step.resubmit(door, Kin::None, &mut |_| ()))
     }
 
     /// Replays when the scheduler places tasks. The scheduler treats tasks that one device launches as a whole as one
@@ -231,7 +233,7 @@ impl Recording {
         let (mut graphs, mut tasks, mut others) = (0, 0, obstacle.clone());
         for piece in pieces {
             match piece {
-                Piece::Step(step) => steps[*step].resubmit(door)?,
+                Piece::Step(step) => steps[*step].resubmit(door, Kin::None, &mut |_| ())?,
                 Piece::Run(run) if run.submit(steps, door)? => {
                     (graphs, tasks) = (graphs + 1, tasks + run.len());
                 }

@@ -199,7 +199,7 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
     let mut ranges: FxHashMap<DataId, std::ops::Range<usize>> = FxHashMap::default();
     for id in order {
         let begin = accesses.len();
-        accesses.append(&mut accesses_to(&by_data[&id]));
+        accesses.append(&mut accesses_to(&by_data[&id], |mode| mode));
         ranges.insert(id, begin..accesses.len());
     }
     let numbers: FxHashMap<usize, u32> = (0..).zip(group).map(|(number, task)| (*task, number)).collect();
@@ -227,15 +227,16 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
 }
 
 /// Returns the accesses of a run to one data object, where `regions` are the regions of the object that its tasks
-/// declare.
-fn accesses_to(regions: &[&RecordedRegion]) -> Vec<PlannedAccess> {
+/// declare, and `as_used` is the effect of a mode.
+pub(super) fn accesses_to(regions: &[&RecordedRegion], as_used: impl Fn(Mode) -> Mode) -> Vec<PlannedAccess> {
     let datum = regions[0].record().datum;
     let hulls = hulls(regions.iter().map(|region| *region.record().block).filter(|block| !block.is_empty()).collect());
     let mut uses = RegionMap::new(datum.whole(), datum.ndim(), Use::default());
     for record in regions.iter().map(|region| region.record()) {
         uses.visit(record.block, |_, so_far| {
-            so_far.is_read |= record.mode.reads() && !so_far.is_written;
-            so_far.is_written |= record.mode.writes();
+            let mode = as_used(record.mode);
+            so_far.is_read |= mode.reads() && !so_far.is_written;
+            so_far.is_written |= mode.writes();
         });
     }
     let mut parts = Vec::new();

@@ -15,15 +15,17 @@
 //! A run touches only its own tasks of the recording, and changes no launch.
 
 use super::super::hints::Index;
+use super::condition::Repeat;
 use super::explanation::Obstacle;
 use super::step::Step;
 use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
 use crate::driver::admission::Description;
 use crate::error::{BoxError, DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DataId, DeviceId, Iteration, TaskId};
-use crate::kernel::{DeviceSite, Graphs, Launcher};
+use crate::kernel::{DeviceSite, Graphs, Launcher, Until};
 use crate::region::{Block, MAX_DIMS};
 use crate::runtime::door::Door;
+use crate::runtime::entrance::Kin;
 use crate::sched::Near;
 use crate::sync::CallSite;
 use crate::sync::Pooled;
@@ -146,16 +148,40 @@ impl Run {
 
     /// Submits the run, and returns whether it was submitted as a single task.
     pub(super) fn submit(self: &Arc<Self>, steps: &[Box<dyn Step>], door: &Door) -> Result<bool, SubmitError> {
-        let steps = self.members.iter().map(|member| &*steps[member.step]);
+        let is_whole = self.submit_whole(steps, door, None)?;
+        if !is_whole {
+            let mut members = self.members.iter().map(|member| &steps[member.step]);
+            members.try_for_each(|step| step.resubmit(door, Kin::None, &mut |_| ()))?;
+        }
+        Ok(is_whole)
+    }
+
+    /// Submits the run as a single task or, with `repeat`, as a loop that its device repeats by itself. Returns false if
+    /// that is not possible, in which case nothing is submitted.
+    pub(super) fn submit_whole(
+        self: &Arc<Self>,
+        steps: &[Box<dyn Step>],
+        door: &Door,
+        repeat: Option<&Repeat>,
+    ) -> Result<bool, SubmitError> {
         if self.is_too_large.load(Ordering::Relaxed) {
-            steps.into_iter().try_for_each(|step| step.resubmit(door))?;
             return Ok(false);
         }
+        let steps = || self.members.iter().map(|member| &*steps[member.step]);
+        let repeated = repeat.map(|repeat| (repeat.clone(), steps().map(|step| step.for_loop()).collect()));
         let sources = Arc::<Sources>::default();
-        let bodies = Cell::new(Some(steps.clone().map(|step| step.body()).collect()));
+        let bodies = Cell::new(Some(steps().map(|step| step.body()).collect()));
         let (bad, failures, number) = (Mutex::default(), Mutex::default(), Arc::<OnceLock<TaskId>>::default());
-        let body =
-            RunBody { run: self.clone(), bodies, sources: sources.clone(), bad, failures, number: number.clone() };
+        let body = RunBody {
+            run: self.clone(),
+            bodies,
+            repeated,
+            failure: Cell::default(),
+            sources: sources.clone(),
+            bad,
+            failures,
+            number: number.clone(),
+        };
         let RunHints { priority, cost, index, device, .. } = &self.hints;
         let at = |of_beside: bool| index.as_ref().filter(|(.., near)| *near == of_beside);
         let side = Side {
@@ -178,10 +204,7 @@ impl Run {
         let records: Vec<_> = self.accesses.iter().map(|a| AccessRecord { mode: record(a), ..a.record() }).collect();
         let numbered = |task: &mut Submitting| _ = number.set(task.shared().id);
         match door.driver.submit(description, body, &records, numbered) {
-            Err(_) if sources.are_unknown() => {
-                steps.into_iter().try_for_each(|step| step.resubmit(door))?;
-                Ok(false)
-            }
+            Err(_) if sources.are_unknown() => Ok(false),
             submitted => submitted.map(|()| true),
         }
     }
@@ -191,6 +214,10 @@ impl Run {
 struct RunBody {
     run: Arc<Run>,
     bodies: Cell<Option<Vec<Box<dyn Body>>>>,
+    /// For a loop, its end, and the members' steps, from which the host makes the bodies of further iterations.
+    repeated: Option<(Repeat, Vec<Box<dyn Step>>)>,
+    /// The failure of a member, or the reason why one was skipped.
+    failure: Cell<Option<Arc<TaskFailure>>>,
     sources: Arc<Sources>,
     bad: Mutex<Vec<Bad>>,
     failures: Mutex<Vec<Arc<TaskFailure>>>,
@@ -229,13 +256,35 @@ impl RunBody {
             };
             // As long as nothing is bad, there is nothing to search for.
             match cause {
-                Some(cause) => member.spoil(&mut bad, &cause),
+                Some(cause) => {
+                    member.spoil(&mut bad, &cause);
+                    self.failure.set(Some(cause));
+                }
                 None if !bad.is_empty() => member.mend(&mut bad),
                 None => {}
             }
         }
         *self.bad.lock() = bad;
         Ok(())
+    }
+
+    /// If a task of a loop has failed or was skipped, the loop ends, and everything that it writes is missing. Returns
+    /// whether this is so.
+    fn is_spoiled(&self) -> bool {
+        let Some(cause) = self.failure.take() else { return false };
+        let mut bad = self.bad.lock();
+        self.run.members.iter().for_each(|member| member.spoil(&mut bad, &cause));
+        true
+    }
+
+    /// Returns the end of a loop, for its device.
+    fn until(&self, repeat: &Repeat, sites: &[DeviceSite]) -> Until {
+        let number = repeat.until.as_ref().map(|until| {
+            let (data, element, bound) = until.number();
+            let access = self.run.accesses.iter().position(|access| access.kept.cell.datum.id == data);
+            (sites[access.expect("a member writes the number")], element, bound)
+        });
+        Until { at_most: repeat.at_most as u64, number }
     }
 
     /// Records that a task of the run has failed.
@@ -324,7 +373,24 @@ unsafe impl Body for RunBody {
                 Err(Stop::Detached(_)) => unreachable!("recorded bodies end when they return"),
             }),
         };
-        self.call_all(call).map_err(|error| Box::new(Stop::Failed(error)))
+        let Some((repeat, steps)) = &self.repeated else {
+            return self.call_all(call).map_err(|error| Box::new(Stop::Failed(error)));
+        };
+        for _ in 0..repeat.at_most {
+            self.bodies.set(Some(self.bodies.take().unwrap_or_else(|| steps.iter().map(|step| step.body()).collect())));
+            self.call_all(call).map_err(|error| Box::new(Stop::Failed(error)))?;
+            if self.is_spoiled() {
+                break;
+            }
+            if let Some(until) = &repeat.until {
+                let continues = Arc::<AtomicBool>::default();
+                until.body(&continues).run(env)?;
+                if !continues.load(Ordering::Acquire) {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
@@ -344,6 +410,11 @@ unsafe impl Body for RunBody {
             }
             called
         })?;
+        if let Some((repeat, _)) = &self.repeated
+            && !self.is_spoiled()
+        {
+            return Ok(launcher.device().launch_loop(&self.until(repeat, sites))?);
+        }
         Ok(launcher.device().launch_graph(&mut run.graphs.lock())?)
     }
 

@@ -48,8 +48,11 @@ pub(super) trait Step: Send {
     /// Returns the task's name, if the step is a task.
     fn name(&self) -> &str;
 
-    /// Submits the step as if it had not been recorded.
-    fn resubmit(&self, door: &Door) -> Result<(), SubmitError>;
+    /// Submits the step as if it had not been recorded, with this parent. Calls `see` with the task.
+    fn resubmit(&self, door: &Door, kin: Kin, see: &mut dyn FnMut(&mut Submitting)) -> Result<(), SubmitError>;
+
+    /// Returns the same step for the iterations of a loop, with the present values of all parameters.
+    fn for_loop(&self) -> Box<dyn Step>;
 
     /// Returns whether the step is a task.
     fn is_task(&self) -> bool;
@@ -87,9 +90,11 @@ pub(super) struct RecordedTask<S: AccessList, B> {
     pub(super) name: Cow<'static, str>,
     pub(super) location: CallSite,
     pub(super) stored: S,
-    pub(super) regions: Box<[RecordedRegion]>,
+    pub(super) regions: Arc<[RecordedRegion]>,
     pub(super) body: B,
     pub(super) about: About<S>,
+    /// How long each submission keeps the values of the accesses' parameters.
+    pub(super) span: Span,
 }
 
 /// A body for CPU units that is called in each replay, or the absence of one.
@@ -173,7 +178,7 @@ where
 
 impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
     /// Returns the regions of these accesses.
-    pub(super) fn regions_of(accesses: &impl Accesses<Stored = S>) -> Box<[RecordedRegion]> {
+    pub(super) fn regions_of(accesses: &impl Accesses<Stored = S>) -> Arc<[RecordedRegion]> {
         let mut kept = Vec::new();
         accesses.kept(&mut |data| kept.push(data));
         let (mut kept, mut regions) = (kept.into_iter(), Vec::new());
@@ -185,9 +190,9 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
     }
 
     /// Returns a builder that submits the task once more.
-    fn task<'s>(&'s self, door: &'s Door) -> TaskBuilder<'s, Again<'s, S>, impl Slot<S>> {
-        let again = Again { stored: &self.stored, regions: &self.regions };
-        let task = TaskBuilder::new(EntranceOf::Front(door), Kin::None, self.name.clone(), again);
+    fn task<'s>(&'s self, door: &'s Door, kin: Kin) -> TaskBuilder<'s, Again<'s, S>, impl Slot<S>> {
+        let again = Again { stored: &self.stored, regions: &self.regions, span: self.span };
+        let task = TaskBuilder::new(EntranceOf::Front(door), kin, self.name.clone(), again);
         let mut task = self.body.give(task, self.about.host_only);
         task.hints = self.about.hints.clone();
         self.about.bodies.give(task)
@@ -196,7 +201,7 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
     /// Refuses a task that could never be submitted.
     pub(super) fn check_all(&self, door: &Door) -> Result<(), SubmitError> {
         self.check()?;
-        self.task(door).check()
+        self.task(door, Kin::None).check()
     }
 }
 
@@ -215,8 +220,22 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         &self.name
     }
 
-    fn resubmit(&self, door: &Door) -> Result<(), SubmitError> {
-        self.task(door).submit_as(self.location, false, |_| ())
+    fn resubmit(&self, door: &Door, kin: Kin, see: &mut dyn FnMut(&mut Submitting)) -> Result<(), SubmitError> {
+        self.task(door, kin).submit_as(self.location, false, see)
+    }
+
+    fn for_loop(&self) -> Box<dyn Step> {
+        let Self { name, location, stored, regions, body, about, span: _ } = self;
+        let About { host_only, hints, bodies } = about;
+        Box::new(Self {
+            name: name.clone(),
+            location: *location,
+            stored: stored.again(INTERNAL, Span::Once),
+            regions: regions.clone(),
+            body: body.again(),
+            about: About { host_only: *host_only, hints: hints.clone(), bodies: bodies.clone() },
+            span: Span::Loop,
+        })
     }
 
     fn is_task(&self) -> bool {
@@ -273,7 +292,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 
     fn body(&self) -> Box<dyn Body> {
-        self.body.beside(self.stored.again(INTERNAL, Span::Once), self.about.bodies.gpu.clone())
+        self.body.beside(self.stored.again(INTERNAL, self.span), self.about.bodies.gpu.clone())
     }
 
     fn freeze(&self, id: TaskId, graph: &mut Freezer) {
@@ -309,9 +328,13 @@ impl Step for IterationSpace {
         ""
     }
 
-    fn resubmit(&self, _: &Door) -> Result<(), SubmitError> {
+    fn resubmit(&self, _: &Door, _: Kin, _: &mut dyn FnMut(&mut Submitting)) -> Result<(), SubmitError> {
         self.begin();
         Ok(())
+    }
+
+    fn for_loop(&self) -> Box<dyn Step> {
+        Box::new(self.clone())
     }
 
     fn is_task(&self) -> bool {
@@ -338,6 +361,7 @@ impl Step for IterationSpace {
 pub(in super::super) struct Again<'s, S> {
     stored: &'s S,
     regions: &'s [RecordedRegion],
+    span: Span,
 }
 
 impl std::fmt::Debug for RecordedRegion {
@@ -362,7 +386,7 @@ impl<S: AccessList> Accesses for Again<'_, S> {
     }
 
     fn store(&self, right: Internal) -> S {
-        self.stored.again(right, Span::Once)
+        self.stored.again(right, self.span)
     }
 
     fn kept(&self, visit: &mut dyn FnMut(Kept)) {

@@ -13,7 +13,7 @@ use super::step::{RecordedBody, RecordedTask};
 use crate::Context;
 use crate::depend::Kinds;
 use crate::error::{Called, SubmitError};
-use crate::memory::{AccessList, Common, IntoOutcome, NoBody, Share, SharedDeviceBody, SharedHostBody};
+use crate::memory::{AccessList, Common, IntoOutcome, NoBody, Share, SharedDeviceBody, SharedHostBody, Span};
 use crate::sealed::{INTERNAL, Sealed};
 use crate::sync::CallSite;
 use crate::task::{Accesses, AnyParameter, LoopAccesses};
@@ -192,7 +192,7 @@ impl Recorder<'_> {
             return Err(SubmitError::Parameter { parameter, problem });
         }
         let (regions, stored) = (RecordedTask::<_, B>::regions_of(accesses), accesses.store(INTERNAL));
-        let task = RecordedTask { name, location, stored, regions, body, about };
+        let task = RecordedTask { name, location, stored, regions, body, about, span: Span::Once };
         task.check_all(self.door)?;
         self.steps.borrow_mut().push(Box::new(task));
         Ok(())

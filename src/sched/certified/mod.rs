@@ -1,4 +1,4 @@
-//! `certified`: a map that is close to optimal for the measured times, with a proof of how close.
+//! `certified`: a map that is close to optimal for the measured times, with a bound that says how close.
 //!
 //! To keep neighbours together, the sources' distributions cut the index order into chunks. But units that share a
 //! memory exchange data without copies, so only the division between *address spaces* affects communication, and within
@@ -17,8 +17,9 @@
 //! Times are measured. The first instance is distributed by weights alone, so that both kinds run something. Then
 //! follow [`ROUNDS`] rounds of the steps above, each with the times measured in earlier rounds, because the time of an
 //! index that changes its kind was only an estimate. The best measured instance is kept. The bound means that no map
-//! takes less time *with the times measured under full load*; it does not consider leaving units idle so that others
-//! run faster.
+//! takes less time *with these times*: measured under full load, or estimated for an index that never ran on a kind,
+//! and equal on all units of a kind. Where units of a kind differ, where indices differ in their gain from a device, or
+//! where fewer busy units are faster, a map can take much less.
 
 mod polish;
 mod share;

@@ -8,17 +8,21 @@ use crate::sched::Team;
 /// Gains within this factor count as equal, so that measurement noise does not scatter the indices.
 const ALIKE: f64 = 1.25;
 
-/// The time of a map, with a lower bound for all maps.
+/// The time of a map, with a lower bound for all maps that keep all units busy.
+///
+/// The bound holds for the times that were measured on each kind of unit. For an index that has not run on a kind, it
+/// takes an estimate, and for all units of a kind the same time. So another map may take less.
 ///
 /// ```
 /// use thalweg::sched::LowerBound;
-/// assert_eq!(LowerBound { longest_ns: 102, least_ns: 100 }.to_string(), "within 2.0 % of the optimum");
+/// let bound = LowerBound { longest_ns: 102, least_ns: 100 };
+/// assert_eq!(bound.to_string(), "within 2.0 % of the optimum with all units busy, by estimated times");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LowerBound {
     /// Time of the unit that took longest, in nanoseconds.
     pub longest_ns: u64,
-    /// Lower bound on the time of any map, in nanoseconds.
+    /// Lower bound on the time of any map, in nanoseconds, by estimated times.
     pub least_ns: u64,
 }
 
@@ -34,7 +38,7 @@ impl LowerBound {
 
 impl std::fmt::Display for LowerBound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "within {:.1} % of the optimum", 100.0 * self.gap())
+        write!(f, "within {:.1} % of the optimum with all units busy, by estimated times", 100.0 * self.gap())
     }
 }
 

@@ -46,6 +46,7 @@ static BEGIN: Kernel<(Rd, Wr, Wr, Wr, Wr, i32)> = Kernel::new(&CG, "begin");
 static MULTIPLY: Kernel<Multiply> = Kernel::new(&CG, "multiply");
 static UPDATE_RESIDUAL: Kernel<(Rd, Rd, Rd, Wr, Wr, i32)> = Kernel::new(&CG, "update_residual");
 static ADVANCE: Kernel<(Rd, Rd, Rd, Wr, Rd, Wr, i32)> = Kernel::new(&CG, "advance");
+static PASS_ON: Kernel<(Rd, Wr, Wr)> = Kernel::new(&CG, "pass_on");
 static NORMS: Kernel<Norms> = Kernel::new(&CG, "norms");
 static ZETA: Kernel<(Rd, Rd, Wr, f64)> = Kernel::new(&CG, "zeta");
 static NORMALISE: Kernel<(Rd, Rd, Wr, i32)> = Kernel::new(&CG, "normalise");
@@ -115,6 +116,11 @@ pub fn advance(
     next: Writes<'_, '_>,
 ) -> Enqueued {
     k.launch(&ADVANCE, r.len(), (rho, p_dot_q, r, z, p, next, number(r.len())))
+}
+
+/// Copies a scalar to two others.
+pub fn pass_on(k: &mut Launcher<'_>, from: Reads<'_>, [first, second]: [Writes<'_, '_>; 2]) -> Enqueued {
+    k.launch(&PASS_ON, 1, (from, first, second))
 }
 
 /// Adds the norms on a block of rows, [`super::kernels::Norms`], to `residual`, `x_dot_z` and `z_dot_z`.

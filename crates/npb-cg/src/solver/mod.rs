@@ -13,6 +13,7 @@
 //! residual.
 
 mod product;
+mod until;
 
 use std::ops::Range;
 
@@ -55,6 +56,8 @@ pub struct Solver<'rt> {
     q: Data<f64>,
     /// r · r before each CG iteration and after the last.
     rho: Data<f64>,
+    /// r · r after the last iteration of a loop.
+    rho_now: Data<f64>,
     /// p · A p of each CG iteration.
     p_dot_q: Data<f64>,
     /// ‖x − A z‖², x · z and z · z after the solve.
@@ -97,6 +100,7 @@ impl<'rt> Solver<'rt> {
             q: rt.data(vec![0.0; entries.product(problem.rows)]).named("q"),
             entries,
             rho: rt.data(vec![0.0; CG_ITERATIONS + 1]).named("rho"),
+            rho_now: scalar("rho_now"),
             p_dot_q: rt.data(vec![0.0; CG_ITERATIONS]).named("p_dot_q"),
             residual: scalar("residual"),
             x_dot_z: scalar("x_dot_z"),

@@ -25,6 +25,8 @@ int main(void) {
   REFUSED(TW_INVALID, tw_data_zeros(rt, TW_INT8, 1, NULL, &x), "shape");
   REFUSED(TW_REFUSED, tw_data_zeros(rt, TW_INT8, 2, huge, &x), "overflows");
   REFUSED(TW_REFUSED, tw_data_zeros_of_size(rt, 0, 1, four, &x), "no bytes");
+  REFUSED(TW_INVALID, tw_data_borrow_of_size(rt, memory, 0, 1, four, NULL, &x), "no size");
+  REFUSED(TW_REFUSED, tw_data_borrow_of_size(rt, (char *)memory + 4, 8, 1, (size_t[]){1}, NULL, &x), "aligned to 8");
   OK(tw_data_borrow(rt, memory, TW_FLOAT32, 1, four, NULL, &x));
   CHECK(tw_data_borrow(rt, memory + 1, TW_FLOAT32, 1, (size_t[]){2}, NULL, &y) == TW_REFUSED);
   CHECK(strstr(tw_last_error(), "overlaps") != NULL);

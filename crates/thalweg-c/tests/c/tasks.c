@@ -1,5 +1,6 @@
 /* Tasks on borrowed and own data: order, regions, reductions, children, groups, failures. */
 #include "check.h"
+#include <thalweg.h> /* a second time: the header guards itself */
 
 enum { N = 1000, BLOCK = 100 };
 
@@ -91,6 +92,9 @@ static void run(const char *units) {
   OK(tw_data_zeros(rt, TW_INT64, 1, (size_t[]){1}, &flag));
   OK(tw_submit(rt, &TW_TASK(.name = "store", .body = fails, TW_ACCESSES(tw_whole(flag, TW_OUT))), &task));
   CHECK(tw_submitted_wait(task) == TW_FAILED && strstr(tw_last_error(), "the disk is full") != NULL);
+  char place[64];
+  snprintf(place, sizeof place, "tasks.c:%d", __LINE__ - 3);
+  CHECK(strstr(tw_last_error(), place) != NULL);
   OK(tw_submitted_free(task));
   long long number = 0;
   CHECK(tw_data_read(flag, NULL, NULL, &number, sizeof number) == TW_FAILED);
@@ -126,7 +130,7 @@ static void spaces(void) {
   tw_runtime rt;
   tw_space space;
   tw_data data[4];
-  OK(tw_runtime_new(&(tw_options){sizeof(tw_options), "2:CPU:1", "static", 0, NULL}, &rt));
+  OK(tw_runtime_new(&(tw_options){.size = sizeof(tw_options), .units = "2:CPU:1", .scheduler = "static"}, &rt));
   OK(tw_space_new("zones", (double[]){1, 2, 3, 4}, 4, &space));
   for (int i = 0; i < 4; i++) OK(tw_data_zeros(rt, TW_INT64, 1, (size_t[]){1}, &data[i]));
   for (int step = 0; step < 3; step++) {

@@ -5,7 +5,7 @@
 //! start, so it covers the whole run.
 
 use super::prepare::Prepared;
-use crate::Dependence;
+use crate::{Dependence, State, StateKind};
 
 /// A task on a path, with the reason why the task did not start earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,6 +167,9 @@ struct Causes<'a> {
     ends: std::collections::HashMap<(usize, Option<usize>), Vec<(u64, usize)>>,
     /// The ends of all tasks, in order of time.
     finished: Vec<(u64, usize)>,
+    /// The waits and throttled submissions of the program, each with its end first, in order of time. In a simulation,
+    /// one may begin when the one before has ended.
+    pauses: Vec<(u64, u64)>,
 }
 
 impl<'a> Causes<'a> {
@@ -181,7 +184,11 @@ impl<'a> Causes<'a> {
         }
         ends.values_mut().for_each(|ends| ends.sort_unstable());
         finished.sort_unstable();
-        Self { prepared, graph, ends, finished }
+        let pauses = |state: &&State| matches!(state.kind, StateKind::Wait | StateKind::Throttle);
+        let pauses = prepared.trace.states.iter().filter(pauses);
+        let mut pauses: Vec<_> = pauses.map(|state| (state.end, state.start)).collect();
+        pauses.sort_unstable();
+        Self { prepared, graph, ends, finished, pauses }
     }
 
     fn step(&self, task: usize) -> CriticalStep {
@@ -236,12 +243,8 @@ impl<'a> Causes<'a> {
         if let Some(parent) = task.parent {
             return Some(parent);
         }
-        let ends_of = |spans: &[(u64, u64)]| {
-            let past = spans.partition_point(|(_, end)| *end <= task.submitted);
-            past.checked_sub(1).map(|last| spans[last])
-        };
-        let waits = [ends_of(&self.prepared.waits), ends_of(&self.prepared.throttles)];
-        let (began, ended) = waits.into_iter().flatten().max_by_key(|(_, end)| *end)?;
+        let past = self.pauses.partition_point(|(ended, _)| *ended <= task.submitted);
+        let (ended, began) = self.pauses[past.checked_sub(1)?];
         let (_, last) = Self::last(&self.finished, ended).filter(|(end, _)| *end >= began)?;
         Some(last)
     }

@@ -117,14 +117,18 @@ pub(in crate::device) trait Api: Platform {
     /// Creates a stream that does not synchronise with the default stream.
     fn create_stream(&self) -> Result<Handle, ApiError>;
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError>;
-    /// Creates an event without timing. Threads that wait for the event sleep rather than spin.
-    fn create_event(&self) -> Result<Handle, ApiError>;
+    /// Creates an event, which has a time only if it `is_timed`. Threads that wait for the event sleep rather than
+    /// spin.
+    fn create_event(&self, is_timed: bool) -> Result<Handle, ApiError>;
     unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError>;
     unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError>;
     unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError>;
     /// Returns the error [`NOT_READY`] if the event has not occurred yet.
     unsafe fn query(&self, event: Handle) -> Result<(), ApiError>;
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError>;
+    /// Returns the time from one event to a later one in milliseconds, or the error [`NOT_READY`] if one of them has
+    /// not occurred yet. Both events must be timed.
+    unsafe fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, ApiError>;
 
     /// Returns the value that [`Self::owner`] returns for this device's own memory.
     fn id(&self) -> usize;
@@ -161,6 +165,15 @@ pub(in crate::device) trait Api: Platform {
     /// Sets new argument values for a node of the instantiated graph. They apply to future launches.
     unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError>;
     unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError>;
+    /// Returns whether the library supports loops in graphs.
+    fn has_loops(&self) -> bool {
+        false
+    }
+    /// Adds a loop to a graph. Returns the handle of its condition, which holds at first, and the graph of an iteration,
+    /// which belongs to the loop.
+    unsafe fn add_loop(&self, _graph: Handle) -> Result<(u64, Handle), ApiError> {
+        unreachable!("the library has no loops")
+    }
     unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError>;
     unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError>;
 }

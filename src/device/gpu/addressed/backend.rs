@@ -6,6 +6,7 @@ use super::error::{ALREADY_REGISTERED, ApiError, INVALID_VALUE, NOT_READY, OUT_O
 use super::extra::Extra;
 use super::graph::Graph;
 use super::objects::{BOUND, Device, Event, Function, HostMemory, Memory, Module, PageLock, Stream, UnifiedMemory};
+use super::times::Stamp;
 use super::transfer::Direction;
 use super::watcher::Watch;
 use super::{Addressed, Backend, GraphNode, SHARED_BYTES, Slab, no_code};
@@ -26,6 +27,8 @@ impl<A: Api> Backend for Addressed<A> {
     type HostMemory = HostMemory<A>;
     type Stream = Stream<A>;
     type Event = Arc<Event<A>>;
+    type Stamp = Stamp<A>;
+    type Begun = Stamp<A>;
     type Module = Arc<Module<A>>;
     type Function = Function<A>;
     type Graph = Graph<A>;
@@ -277,7 +280,21 @@ impl<A: Api> Backend for Addressed<A> {
 
     unsafe fn graph(&self, nodes: &[GraphNode<'_, Self>], edges: &[Vec<u32>]) -> Result<Graph<A>, DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { Graph::new(&self.device, nodes, edges) }
+        unsafe { Graph::new(&self.device, nodes, edges, None) }
+    }
+
+    fn has_loops(&self) -> bool {
+        self.device.api.has_loops()
+    }
+
+    unsafe fn loop_graph(
+        &self,
+        nodes: &[GraphNode<'_, Self>],
+        edges: &[Vec<u32>],
+        last: &GraphNode<'_, Self>,
+    ) -> Result<Graph<A>, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { Graph::new(&self.device, nodes, edges, Some(last)) }
     }
 
     unsafe fn set_node(
@@ -308,7 +325,7 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn record(&self, stream: &Stream<A>) -> Result<Arc<Event<A>>, DeviceError> {
         let used = self.device.events.lock().pop();
-        let raw = used.map_or_else(|| self.device.call_at_once(A::create_event), Ok);
+        let raw = used.map_or_else(|| self.device.call_at_once(|api| api.create_event(false)), Ok);
         let raw = raw.map_err(|refusal| self.device.error(refusal))?;
         let event = Event { device: self.device.clone(), raw, watcher: stream.watch.watcher() };
         // SAFETY: the stream and the event are alive.
@@ -338,5 +355,21 @@ impl<A: Api> Backend for Addressed<A> {
         may_block();
         // SAFETY: the event is alive.
         self.device.call_stream(|api| unsafe { api.synchronize(event.raw) })
+    }
+
+    fn begin_work(&self, stream: &Stream<A>) -> Result<Stamp<A>, DeviceError> {
+        self.stamp(stream)
+    }
+
+    fn end_work(&self, stream: &Stream<A>, begun: Stamp<A>) -> Result<[Stamp<A>; 2], DeviceError> {
+        Ok([begun, self.stamp(stream)?])
+    }
+
+    fn time_of(&self, stamp: &Stamp<A>) -> Result<Option<i64>, DeviceError> {
+        stamp.time()
+    }
+
+    fn anchor(&self, stamp: Stamp<A>) -> Result<(), DeviceError> {
+        self.set_anchor(stamp)
     }
 }

@@ -89,12 +89,12 @@ fn text(chars: &[c_char]) -> String {
 ///
 /// # Errors
 /// Returns an error if the device cannot create a context or a stream.
-fn open<A: Api>(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
+fn open<A: Api>(found: &Found, is_timed: bool) -> Result<Box<dyn Accelerator>, DeviceError> {
     let DeviceFacts { name, architecture, processors, .. } = &found.facts;
     // Even without a compiler, programs that are already in the cache can run.
     let recipes = compile::recipes::<A>(architecture, true, "kernels", name);
     let api = A::open(found.number).map_err(|refusal| A::error(refusal, name))?;
-    Ok(Box::new(Gpu::new(Addressed::open(api, name.clone(), *processors, architecture, recipes)?)?))
+    Ok(Box::new(Gpu::new(Addressed::open(api, name.clone(), *processors, architecture, recipes)?, is_timed)?))
 }
 
 #[cfg(test)]

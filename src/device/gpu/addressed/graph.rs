@@ -1,8 +1,10 @@
-//! CUDA and HIP graphs of kernels. A graph is built node by node and instantiated once.
+//! CUDA and HIP graphs of kernels. A graph is built node by node and instantiated once. In CUDA, it may be the iteration
+//! of a loop.
 
 use super::arguments::Arguments;
 use super::{Addressed, Api, Device, Function, GraphNode, Handle, KernelCall};
 use crate::error::DeviceError;
+use crate::kernel::{Argument, ArgumentValue};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -16,28 +18,63 @@ pub(in crate::device) struct Graph<A: Api> {
 }
 
 impl<A: Api> Graph<A> {
+    /// Makes a graph of these nodes or, with `last`, a loop whose iterations consist of them and of `last`, which
+    /// follows all others and gets the handle of the loop's condition as its last argument.
+    ///
     /// # Safety
     /// The arguments must match the kernels' parameters.
     pub(super) unsafe fn new(
         device: &Arc<Device<A>>,
         nodes: &[GraphNode<'_, Addressed<A>>],
         edges: &[Vec<u32>],
+        last: Option<&GraphNode<'_, Addressed<A>>>,
     ) -> Result<Self, DeviceError> {
         let raw = device.call(A::create_graph)?;
         let mut graph = Self { device: device.clone(), raw, nodes: Vec::with_capacity(nodes.len()), instance: None };
+        let condition = match last {
+            // SAFETY: the graph is alive.
+            Some(_) => Some(device.call_stream(|api| unsafe { api.add_loop(raw) })?),
+            None => None,
+        };
+        let inside = condition.map_or(raw, |(_, iteration)| iteration);
         for (node, before) in nodes.iter().zip(edges) {
-            let before: Vec<_> = before.iter().map(|node| graph.nodes[*node as usize]).collect();
-            let mut arguments = Arguments::new(node.arguments);
-            // SAFETY: the graph and its nodes are alive, and so is the function, because its module is kept with it.
-            // The values match the kernel's parameters, and are read before the call returns.
-            let node = device.call_stream(|api| unsafe {
-                api.add_kernel(graph.raw, &before, call(node, &mut arguments.pointers()))
-            })?;
-            graph.nodes.push(node);
+            // SAFETY: the caller's promise. `inside` is the graph, or belongs to it.
+            unsafe { graph.add(inside, node, node.arguments, before)? };
+        }
+        if let (Some(last), Some((handle, _))) = (last, condition) {
+            let mut is_last = vec![true; nodes.len()];
+            edges.iter().flatten().for_each(|before| is_last[*before as usize] = false);
+            let before: Vec<u32> = (0..).zip(is_last).filter(|(_, is_last)| *is_last).map(|(node, _)| node).collect();
+            let mut arguments = last.arguments.to_vec();
+            *arguments.last_mut().expect("the handle is an argument") = handle.value();
+            // SAFETY: the same argument as for the other nodes; the handle is an integer of 64 bits.
+            unsafe { graph.add(inside, last, &arguments, &before)? };
         }
         // SAFETY: the graph is alive.
         graph.instance = Some(device.call_stream(|api| unsafe { api.instantiate(graph.raw) })?);
         Ok(graph)
+    }
+
+    /// Adds a node that follows the nodes in `before` to the graph or to its iteration.
+    ///
+    /// # Safety
+    /// The arguments must match the kernel's parameters.
+    unsafe fn add(
+        &mut self,
+        inside: Handle,
+        node: &GraphNode<'_, Addressed<A>>,
+        arguments: &[ArgumentValue],
+        before: &[u32],
+    ) -> Result<(), DeviceError> {
+        let before: Vec<_> = before.iter().map(|node| self.nodes[*node as usize]).collect();
+        let mut arguments = Arguments::new(arguments);
+        // SAFETY: the graph and its nodes are alive, and so is the function, because its module is kept with it. The
+        // values match the kernel's parameters, and are read before the call returns.
+        let node = self
+            .device
+            .call_stream(|api| unsafe { api.add_kernel(inside, &before, call(node, &mut arguments.pointers())) })?;
+        self.nodes.push(node);
+        Ok(())
     }
 
     fn instance(&self) -> Handle {

@@ -22,6 +22,7 @@ mod platform;
 mod recycler;
 #[cfg(test)]
 mod tests;
+mod times;
 mod transfer;
 mod watcher;
 
@@ -38,6 +39,7 @@ use self::extra::Extra;
 use self::objects::{Device, Function, Module, Stream};
 use self::peers::Peers;
 use self::recycler::Recycler;
+use self::times::Anchor;
 use self::transfer::transfers;
 use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
 use crate::error::DeviceError;
@@ -60,6 +62,7 @@ pub(in crate::device) struct Addressed<A: Api> {
     recipes: Result<Vec<Recipe>, DeviceError>,
     cache: Cache,
     peers: Peers,
+    anchor: Mutex<Option<Arc<Anchor<A>>>>,
 }
 
 /// The maximum number of resident threads on a multiprocessor of either vendor.
@@ -104,6 +107,7 @@ impl<A: Api> Addressed<A> {
             pool: None,
             host_memory: Recycler::of_memory(HOST_BYTES),
             events: Mutex::default(),
+            timed_events: Mutex::default(),
         };
         let free_bytes = device.call(A::free_bytes)?;
         if !is_exact && pool_is_wanted() {
@@ -128,6 +132,7 @@ impl<A: Api> Addressed<A> {
             recipes,
             cache,
             peers: Peers::default(),
+            anchor: Mutex::default(),
         })
     }
 

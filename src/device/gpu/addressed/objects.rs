@@ -33,6 +33,8 @@ pub(super) struct Device<A: Api> {
     pub(super) host_memory: Recycler,
     /// Unused events, kept for reuse.
     pub(super) events: Mutex<Vec<Handle>>,
+    /// Unused events with times, kept for reuse.
+    pub(super) timed_events: Mutex<Vec<Handle>>,
 }
 
 pub(in crate::device) struct Memory<A: Api> {
@@ -180,8 +182,9 @@ impl<A: Api> Drop for Device<A> {
             // SAFETY: all memory is freed, so nothing uses the stream any more.
             self.clean_up(|api| unsafe { api.destroy_stream(stream) });
         }
-        for event in std::mem::take(self.events.get_mut()) {
-            // SAFETY: no `Event` refers to this raw event any more.
+        let timed = std::mem::take(self.timed_events.get_mut());
+        for event in std::mem::take(self.events.get_mut()).into_iter().chain(timed) {
+            // SAFETY: no `Event` or `Stamp` refers to this raw event any more.
             self.clean_up(|api| unsafe { api.destroy_event(event) });
         }
     }

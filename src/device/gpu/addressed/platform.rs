@@ -80,7 +80,7 @@ pub(in crate::device) trait Platform: Send + Sync + Sized + 'static {
 pub(in crate::device) struct Found {
     pub(super) number: c_int,
     pub(super) facts: DeviceFacts,
-    pub(super) open: fn(&Self) -> Result<Box<dyn Accelerator>, DeviceError>,
+    pub(super) open: fn(&Self, bool) -> Result<Box<dyn Accelerator>, DeviceError>,
     pub(super) meter: fn(&str) -> Result<Box<dyn EnergyMeter>, MeterError>,
 }
 
@@ -93,7 +93,7 @@ impl Discovered for Found {
         self.facts.pci.as_deref().map(self.meter)
     }
 
-    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {
-        (self.open)(self)
+    fn open(&self, is_timed: bool) -> Result<Box<dyn Accelerator>, DeviceError> {
+        (self.open)(self, is_timed)
     }
 }

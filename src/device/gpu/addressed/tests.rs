@@ -138,7 +138,8 @@ impl Api for Compiling {
 
     fn create_stream(&self) -> Result<Handle, ApiError> { unreachable!() }
     unsafe fn destroy_stream(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
-    fn create_event(&self) -> Result<Handle, ApiError> { unreachable!() }
+    fn create_event(&self, _: bool) -> Result<Handle, ApiError> { unreachable!() }
+    unsafe fn elapsed_ms(&self, _: Handle, _: Handle) -> Result<f32, ApiError> { unreachable!() }
     unsafe fn destroy_event(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
     unsafe fn record(&self, _: Handle, _: Handle) -> Result<(), ApiError> { unreachable!() }
     unsafe fn wait(&self, _: Handle, _: Handle) -> Result<(), ApiError> { unreachable!() }

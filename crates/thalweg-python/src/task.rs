@@ -1,0 +1,306 @@
+//! Submission of tasks, and their handles.
+
+use crate::body::{Argument, Arguments, PythonBody, Slot};
+use crate::compiled::{Compiled, CompiledBody};
+use crate::data::Access;
+use crate::error::{raised, run_error, submit_error};
+use crate::gil;
+use crate::group::{Group, Space};
+use crate::notify::Job;
+use crate::place;
+use crate::runtime::Shell;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::sync::Arc;
+use thalweg::dynamic::{AnyAccess, AnyView};
+use thalweg::error::BoxError;
+use thalweg::{CallSite, TaskHandle};
+
+/// Properties of a task besides its accesses and its body.
+pub(crate) struct Options {
+    pub(crate) name: Option<String>,
+    pub(crate) priority: i32,
+    pub(crate) cost: Option<f64>,
+    pub(crate) group: Option<Py<Group>>,
+    pub(crate) at: Option<(Py<Space>, usize)>,
+}
+
+/// The accesses of a task. Calling it with a body submits the task.
+#[pyclass(module = "thalweg", frozen)]
+pub(crate) struct TaskBuilder {
+    shell: Arc<Shell>,
+    accesses: Py<PyTuple>,
+    options: Options,
+}
+
+impl TaskBuilder {
+    pub(crate) fn new(shell: &Arc<Shell>, accesses: &Bound<'_, PyTuple>, options: Options) -> PyResult<Self> {
+        if let Some(other) = accesses.iter_borrowed().find(|access| access.cast::<Access>().is_err()) {
+            return Err(PyTypeError::new_err(format!(
+                "cannot use {} as an access: try a region with a mode, such as `x.inout()` or `x[0:4].input()`",
+                other.repr()?
+            )));
+        }
+        Ok(Self { shell: shell.clone(), accesses: accesses.clone().unbind(), options })
+    }
+}
+
+/// Makes the body of a task with these accesses, and the accesses themselves.
+fn body(
+    py: Python<'_>,
+    shell: &Arc<Shell>,
+    body: &Bound<'_, PyAny>,
+    given: &mut dyn Iterator<Item = &Access>,
+    has_slot: bool,
+) -> PyResult<(Body, Vec<AnyAccess>, Option<Arc<Slot>>)> {
+    let (mut accesses, mut arguments) = (Vec::with_capacity(given.size_hint().0), Arguments::new());
+    if let Ok(compiled) = body.cast::<Compiled>() {
+        for access in given {
+            accesses.push(access.any()?);
+        }
+        return Ok((Body::Compiled(compiled.get().body(py, shell.is_cancelled.clone())), accesses, None));
+    }
+    for access in given {
+        accesses.push(access.any()?);
+        let (owner, dropped, is_shown) = (access.owner.clone(), access.dropped, access.is_shown());
+        arguments.push(Argument { owner, dropped, is_shown });
+    }
+    let slot = has_slot.then(Arc::<Slot>::default);
+    let (callable, is_cancelled) = (body.clone().unbind(), shell.is_cancelled.clone());
+    let python = PythonBody { callable, arguments, slot: slot.clone(), is_cancelled };
+    Ok((Body::Python(python), accesses, slot))
+}
+
+impl Options {
+    fn name(&self, py: Python<'_>, body: &Bound<'_, PyAny>) -> PyResult<String> {
+        let compiled = body.cast::<Compiled>();
+        if compiled.is_err() && !body.is_callable() {
+            return Err(PyTypeError::new_err(format!(
+                "cannot use {} as a body: it is not callable; try a function of as many arrays as the task has \
+                 accesses, or `thalweg.Compiled`",
+                body.repr()?
+            )));
+        }
+        Ok(match (&self.name, compiled) {
+            (Some(name), _) => name.clone(),
+            (None, Ok(compiled)) => compiled.get().name.clone(),
+            (None, Err(_)) => {
+                let name = body.getattr(pyo3::intern!(py, "__name__")).and_then(|name| name.extract());
+                name.unwrap_or_else(|_| "task".to_owned())
+            }
+        })
+    }
+
+    /// Submits a task, and returns its handle if one is wanted.
+    fn submit(
+        &self,
+        shell: &Shell,
+        (name, place): (String, CallSite),
+        (body, accesses): (Body, Vec<AnyAccess>),
+        wants_handle: bool,
+    ) -> PyResult<Option<TaskHandle>> {
+        let builder = shell.rt.task(name, accesses).submitted_at(place);
+        let mut builder = builder.cpu(move |_, mut views| body.run(&mut views)).priority(self.priority);
+        if let Some(cost) = self.cost {
+            builder = builder.cost(cost);
+        }
+        if let Some(group) = &self.group {
+            builder = builder.group(&group.get().group);
+        }
+        if let Some((space, index)) = &self.at {
+            builder = builder.at(&space.get().space, *index);
+        }
+        let submitted = if wants_handle { builder.submit_handle().map(Some) } else { builder.submit().map(|_| None) };
+        submitted.map_err(|error| submit_error(&error))
+    }
+}
+
+/// A body of either kind.
+enum Body {
+    Python(PythonBody),
+    Compiled(CompiledBody),
+}
+
+impl Body {
+    fn run(self, views: &mut [AnyView<'_>]) -> Result<(), BoxError> {
+        match self {
+            Self::Python(body) => body.run(views),
+            Self::Compiled(body) => body.run(views),
+        }
+    }
+}
+
+#[pymethods]
+impl TaskBuilder {
+    /// Submits the task with this body: a callable, or a `Compiled` function.
+    fn __call__(&self, py: Python<'_>, callable: &Bound<'_, PyAny>) -> PyResult<Task> {
+        let (name, place) = (self.options.name(py, callable)?, place::here(py));
+        let given = self.accesses.bind(py);
+        let mut given = given.iter_borrowed().map(|access| access.cast::<Access>().expect("as checked").get());
+        let (body, accesses, slot) = body(py, &self.shell, callable, &mut given, true)?;
+        let handle = self.options.submit(&self.shell, (name, place), (body, accesses), true)?;
+        let handle = handle.expect("a handle is wanted");
+        self.shell.throttle(py)?;
+        Ok(Task { handle, slot, shell: self.shell.clone(), place })
+    }
+}
+
+/// The accesses of several tasks. Calling it with a body submits them.
+#[pyclass(module = "thalweg", frozen)]
+pub(crate) struct LoopBuilder {
+    shell: Arc<Shell>,
+    lists: Vec<Vec<Py<Access>>>,
+    options: Options,
+}
+
+impl LoopBuilder {
+    pub(crate) fn new(shell: &Arc<Shell>, given: &Bound<'_, PyTuple>, options: Options) -> PyResult<Self> {
+        let mut lists = Vec::new();
+        for list in given.iter_borrowed() {
+            let list = list.try_iter()?.map(|access| Ok(access?.cast_into::<Access>()?.unbind()));
+            lists.push(list.collect::<PyResult<Vec<_>>>()?);
+        }
+        let lengths: Vec<usize> = lists.iter().map(Vec::len).collect();
+        if lengths.is_empty() || lengths.iter().any(|length| *length != lengths[0]) {
+            return Err(PyValueError::new_err(format!(
+                "cannot make tasks of lists of {lengths:?} accesses; try one or more lists of the same length"
+            )));
+        }
+        Ok(Self { shell: shell.clone(), lists, options })
+    }
+}
+
+#[pymethods]
+impl LoopBuilder {
+    /// Submits the tasks with this body: a callable, or a `Compiled` function.
+    fn __call__(&self, py: Python<'_>, callable: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (name, place) = (self.options.name(py, callable)?, place::here(py));
+        for index in 0..self.lists[0].len() {
+            let mut given = self.lists.iter().map(|list| list[index].get());
+            let (body, accesses, _) = body(py, &self.shell, callable, &mut given, false)?;
+            let named = (name.clone(), place);
+            self.options.submit(&self.shell, named, (body, accesses), false)?;
+            self.shell.throttle(py)?;
+        }
+        Ok(())
+    }
+}
+
+/// A submitted task, which can be used like a `concurrent.futures.Future` and awaited.
+///
+/// >>> import thalweg as tw
+/// >>> with tw.Runtime("1:CPU:1") as rt:
+/// ...     rt.task()(lambda: 6 * 7).result()
+/// 42
+#[pyclass(module = "thalweg", frozen)]
+pub(crate) struct Task {
+    handle: TaskHandle,
+    /// `None` if the body is compiled.
+    slot: Option<Arc<Slot>>,
+    shell: Arc<Shell>,
+    place: CallSite,
+}
+
+impl Task {
+    /// Waits for the end, and returns the exception that the body raised, or that describes why it did not run.
+    fn error(&self, py: Python<'_>, call: &str, timeout: Option<f64>) -> PyResult<Option<PyErr>> {
+        if !self.handle.is_finished() {
+            gil::may_wait(call)?;
+        }
+        let timeout = gil::duration(call, timeout)?;
+        let Err(error) = gil::wait_for(py, call, timeout, self.handle.wait_async())? else { return Ok(None) };
+        if self.cancelled() {
+            let class = py.import("concurrent.futures")?.getattr("CancelledError")?;
+            return Ok(Some(PyErr::from_value(class.call0()?)));
+        }
+        let failure = self.handle.failure();
+        // The exception itself if this task has raised it, and not another task whose output this one uses.
+        let own = failure.as_ref().filter(|failure| failure.task() == self.handle.id());
+        match own.and_then(|failure| raised(failure)) {
+            Some(raised) => Ok(Some(raised.error(py))),
+            None => Ok(Some(run_error(py, error))),
+        }
+    }
+}
+
+#[pymethods]
+impl Task {
+    /// The task's name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.handle.name()
+    }
+
+    /// The file and the line that submitted the task.
+    #[getter]
+    fn place(&self) -> String {
+        format!("{}:{}", self.place.file(), self.place.line())
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match () {
+            () if self.cancelled() => "cancelled",
+            () if !self.handle.is_finished() => "pending",
+            () if self.handle.failure().is_some() => "failed",
+            () => "done",
+        };
+        format!("<thalweg.Task `{}` {state}>", self.handle.name())
+    }
+
+    /// Returns whether the task has run, failed or been skipped.
+    fn done(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    /// Returns whether the body runs.
+    fn running(&self) -> bool {
+        self.slot.as_ref().is_some_and(|slot| slot.is_running())
+    }
+
+    /// Returns whether `cancel` has succeeded.
+    fn cancelled(&self) -> bool {
+        self.slot.as_ref().is_some_and(|slot| slot.is_cancelled())
+    }
+
+    /// Skips the task unless its body has begun. Returns whether it is skipped. Tasks that use its output are skipped
+    /// as after any failure. Compiled bodies cannot be cancelled; try a group.
+    fn cancel(&self) -> bool {
+        self.slot.as_ref().is_some_and(|slot| slot.cancel())
+    }
+
+    /// Waits until the task has ended, for at most `timeout` seconds. Raises `TaskError` if it has failed.
+    #[pyo3(signature = (timeout = None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        gil::may_wait("wait")?;
+        let timeout = gil::duration("wait", timeout)?;
+        gil::wait_for(py, "wait", timeout, self.handle.wait_async())?.map_err(|error| run_error(py, error))
+    }
+
+    /// Waits for the task, and returns what its body has returned. Raises the exception that the body has raised, or
+    /// `TaskError` if the task was skipped because of another task.
+    #[pyo3(signature = (timeout = None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+        match self.error(py, "result", timeout)? {
+            Some(error) => Err(error),
+            None => Ok(self.slot.as_ref().and_then(|slot| slot.value(py))),
+        }
+    }
+
+    /// Waits for the task, and returns the exception that `result` would raise; `None` if it has succeeded.
+    #[pyo3(signature = (timeout = None))]
+    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.error(py, "exception", timeout)?.map(|error| error.into_value(py).into_any()))
+    }
+
+    /// Calls `callback` with this task when it has ended, on a thread of the package.
+    fn add_done_callback(this: Py<Self>, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        let task = this.get();
+        let ending = Box::pin(task.handle.wait_async());
+        task.shell.notifier.add(Job { ending, task: this.clone_ref(py), callback })
+    }
+
+    fn __await__(this: Py<Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(py.import("thalweg._future")?.call_method1("wait", (this,))?.unbind())
+    }
+}
