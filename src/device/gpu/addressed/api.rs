@@ -169,8 +169,8 @@ pub(in crate::device) trait Api: Platform {
     fn has_loops(&self) -> bool {
         false
     }
-    /// Adds a loop to a graph. Returns the handle of its condition, which holds at first, and the graph of an iteration,
-    /// which belongs to the loop.
+    /// Adds a loop to a graph. Returns the handle of its condition, which holds at first, and the graph of an
+    /// iteration, which belongs to the loop.
     unsafe fn add_loop(&self, _graph: Handle) -> Result<(u64, Handle), ApiError> {
         unreachable!("the library has no loops")
     }
