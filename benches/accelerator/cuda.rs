@@ -26,7 +26,7 @@ const TEXT: &str = "
     }
 ";
 // SAFETY: the kernel touches only the first element of x.
-const BUSY: Program = unsafe { Program::new("busy.cl", TEXT) };
+pub(crate) const BUSY: Program = unsafe { Program::new("busy.cl", TEXT) };
 
 /// Most streams that a figure uses.
 pub(crate) const STREAMS: usize = 64;
@@ -219,8 +219,8 @@ impl Cuda {
         Ok(unsafe { sys::cuMemFree_v2(address) }.result()?)
     }
 
-    /// Allocates memory from the driver's pool in the order of a stream, and frees it in the same order. Returns the
-    /// times of both calls in microseconds, or `None` if the driver has no pools.
+    /// Allocates memory from the driver's pool, which keeps it, in the order of a stream, and frees it in the same
+    /// order. Returns the times of both calls in microseconds, or `None` if the driver has no pools.
     pub(crate) fn pooled(&self, bytes: usize, stream: usize) -> Result<Option<[f64; 2]>> {
         // SAFETY: the library is already open, so none of its initializers run.
         let library = unsafe { libloading::Library::new("libcuda.so.1")? };
@@ -228,6 +228,12 @@ impl Cuda {
         if unsafe { library.get::<*const c_void>(b"cuMemAllocAsync\0") }.is_err() {
             return Ok(None);
         }
+        let device = result::device::get(0)?;
+        // SAFETY: the device exists.
+        let pool = made(|pool| unsafe { sys::cuDeviceGetDefaultMemPool(pool, device) })?;
+        let (attribute, mut keeps) = (sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX);
+        // SAFETY: the value of this attribute is a number of 64 bits.
+        unsafe { sys::cuMemPoolSetAttribute(pool, attribute, ptr::from_mut(&mut keeps).cast()) }.result()?;
         let stream = self.streams[stream];
         // SAFETY: the memory is freed in the order of the stream that it was allocated in, and nothing uses it.
         let (address, allocating) = time(|| made(|address| unsafe { sys::cuMemAllocAsync(address, bytes, stream) }))?;

@@ -15,7 +15,7 @@ pub(crate) const TEXT: &str =
 #[allow(unsafe_code)]
 // SAFETY: the kernel touches only the first element of x, and every array has at least one element.
 pub(crate) const PROGRAM: Program = unsafe { Program::new("touch.cl", TEXT) };
-static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
+pub(crate) static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 
 /// Number of arrays that independent tasks use in rotation.
 const ARRAYS: usize = 64;

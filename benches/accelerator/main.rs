@@ -1,6 +1,6 @@
 //! Costs and rates of the runtime on an accelerator: launches compared with the bare interface, kernel bandwidth
-//! compared with a copy kernel, and the fraction of copy time that overlaps kernels. For CUDA also the costs of the
-//! driver itself.
+//! compared with a copy kernel, the fraction of copy time that overlaps kernels, and the cost of device memory. For
+//! CUDA also the costs of the driver itself.
 //!
 //! `cargo bench --bench accelerator -- --units OPENCL --json FILE`; `--units` takes a kind of device: OPENCL, CUDA, HIP
 //! or GPU. The bench prints a table for each question and writes rows `{question, case, contender, value, unit}`. The
@@ -12,6 +12,7 @@ mod cuda;
 mod driver;
 mod goals;
 mod launches;
+mod memory;
 mod overlap;
 #[path = "../harness/report.rs"]
 mod report;
@@ -68,6 +69,8 @@ enum Question {
     Bandwidth,
     /// Which share of copies is hidden by kernels.
     Overlap,
+    /// The cost of device memory, by the allocator that the environment selects (CUDA and HIP).
+    Memory,
     /// The costs of the driver's own calls (CUDA).
     Driver,
 }
@@ -78,6 +81,7 @@ impl Question {
             Self::Launches => launches::measure(setting),
             Self::Bandwidth => bandwidth::measure(setting),
             Self::Overlap => overlap::measure(setting),
+            Self::Memory => memory::measure(setting),
             Self::Driver => driver::measure(setting),
         }
     }

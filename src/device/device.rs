@@ -193,6 +193,11 @@ pub(crate) trait Device: Send + Sync {
     /// Converts a region in this device's memory to an end of a copy.
     fn end(&self, site: DeviceSite) -> End;
 
+    /// Returns whether the device can page-lock existing host memory.
+    fn locks_pages(&self) -> bool {
+        false
+    }
+
     /// Page-locks host memory to speed up copies, if that helps on this device. Dropping the returned lock unlocks
     /// the memory.
     ///

@@ -19,6 +19,7 @@
 mod atomic;
 mod batch;
 mod borrowed;
+mod brief;
 mod call_site;
 mod counted;
 mod deferred_drop;
@@ -53,6 +54,9 @@ mod tests;
 mod walk;
 
 pub(crate) use borrowed::Borrowed;
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+pub(crate) use brief::may_block;
+pub(crate) use brief::{Brief, BriefGuard};
 pub use call_site::CallSite;
 pub(crate) use counted::Counted;
 pub(crate) use deferred_drop::DeferredDrop;

@@ -64,21 +64,24 @@ fn wrong_arguments_of_kernels_from_text_are_refused() {
     let axpy = kernel("axpy").unwrap();
     let y = AnyData::zeros(&rt, Dtype::F64, &[100]).unwrap();
     let x = AnyData::zeros(&rt, Dtype::F32, &[100]).unwrap();
-    type Pick = for<'v, 'a> fn(&'v AnyDeviceView<'a>, &'v AnyDeviceView<'a>) -> Vec<AnyArgument<'v, 'a>>;
+    type Pick = for<'v, 'a> fn(&'v [AnyDeviceView<'a>]) -> Vec<AnyArgument<'v, 'a>>;
     use AnyArgument::{F32, F64, I32, Region};
+    // The task reads `x` and `y`, and may write `z`.
     let cases: [(Pick, &str); 6] = [
-        (|_, y| vec![F64(1.0), Region(y), Region(y)], "it has 4 parameters, and 3 are given"),
-        (|_, y| vec![F32(1.0), Region(y), Region(y), I32(1)], "argument 1 (`a`) is a number of float32"),
-        (|_, y| vec![F64(1.0), F64(1.0), Region(y), I32(1)], "argument 2 (`x`) is a number of float64"),
-        (|x, y| vec![F64(1.0), Region(x), Region(y), I32(1)], "argument 2 (`x`) is a region of float32"),
-        (|_, y| vec![F64(1.0), Region(y), Region(y), I32(1)], "a region that the task only reads"),
-        (|_, y| vec![F64(1.0), Region(y), Region(y), Region(y)], "argument 4 (`n`) is a region of float64"),
+        (|v| vec![F64(1.0), Region(&v[1]), Region(&v[2])], "it has 4 parameters, and 3 are given"),
+        (|v| vec![F32(1.0), Region(&v[1]), Region(&v[2]), I32(1)], "argument 1 (`a`) is a number of float32"),
+        (|v| vec![F64(1.0), F64(1.0), Region(&v[2]), I32(1)], "argument 2 (`x`) is a number of float64"),
+        (|v| vec![F64(1.0), Region(&v[0]), Region(&v[2]), I32(1)], "argument 2 (`x`) is a region of float32"),
+        (|v| vec![F64(1.0), Region(&v[1]), Region(&v[1]), I32(1)], "a region that the task only reads"),
+        (|v| vec![F64(1.0), Region(&v[1]), Region(&v[2]), Region(&v[1])], "argument 4 (`n`) is a region of float64"),
     ];
     for (pick, problem) in cases {
+        let z = AnyData::zeros(&rt, Dtype::F64, &[100]).unwrap();
         let body = move |launcher: &mut Launcher<'_>, views: Vec<AnyDeviceView<'_>>| -> Result<(), DeviceError> {
-            axpy.launch(launcher, 1, &pick(&views[0], &views[1]))
+            axpy.launch(launcher, 1, &pick(&views))
         };
-        rt.task("refused", vec![x.all().input(), y.all().input()]).gpu(body).submit().unwrap();
+        let accesses = vec![x.all().input(), y.all().input(), z.all().inout()];
+        rt.task("refused", accesses).gpu(body).submit().unwrap();
         let error = rt.wait().unwrap_err().to_string();
         assert!(error.contains("cannot launch kernel `axpy`") && error.contains(problem), "{error}");
     }

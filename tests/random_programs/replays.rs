@@ -1,5 +1,6 @@
 //! Recorded parts of programs that are replayed in any order between the other steps. A replay must have the same
-//! effect as submitting its steps again, and a loop of replays the same as its iterations. All steps, recorded or not, may have children.
+//! effect as submitting its steps again, and a loop of replays the same as its iterations. All steps, recorded or not,
+//! may have children.
 
 use crate::children::{self, Child, LOOKS, Wrong};
 use crate::oracle::Memory;

@@ -1,5 +1,6 @@
 // Devices, memory, page locks, streams, events and copies: see core.hpp.
 #include "core.hpp"
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +21,7 @@ struct Ledger {
     std::mutex lock;
     std::map<std::string, long> counts;
     std::vector<std::string> broken;
+    std::string phase;
 };
 static void report();
 static Ledger &ledger() {
@@ -33,6 +35,17 @@ static Ledger &ledger() {
 void count(const std::string &what, long by) {
     std::lock_guard guard(ledger().lock);
     ledger().counts[what] += by;
+    if (!ledger().phase.empty()) ledger().counts[ledger().phase + what] += by;
+}
+
+extern "C" void standin_phase(const char *name) {
+    std::lock_guard guard(ledger().lock);
+    ledger().phase = std::string(name) + ": ";
+}
+
+extern "C" long standin_count(const char *what) {
+    std::lock_guard guard(ledger().lock);
+    return ledger().counts[what];
 }
 
 void at_least(const std::string &what, long value) {
@@ -106,7 +119,7 @@ Code Device::allocate(size_t bytes, void **address) {
 Code Device::release(void *address) {
     std::lock_guard guard(lock);
     auto found = blocks.find((uintptr_t)address);
-    if (found == blocks.end()) return INVALID_VALUE;
+    if (found == blocks.end() || pooled.count((uintptr_t)address)) return INVALID_VALUE;
     uintptr_t mapped = found->first / PAGE * PAGE;
     // The addresses are never reused, so that every later access faults.
     size_t pages = up(found->first + found->second - mapped, PAGE);
@@ -117,6 +130,22 @@ Code Device::release(void *address) {
     count("live blocks", -1);
     blocks.erase(found);
     return SUCCESS;
+}
+
+Code Device::allocate_pooled(size_t bytes, void **address) {
+    if (!keeps) broken("a pool gives its memory back at each synchronization");
+    Code code = allocate(bytes, address);
+    std::lock_guard guard(lock);
+    if (code == SUCCESS) pooled.insert((uintptr_t)*address);
+    return code;
+}
+
+// The memory is unmapped at once, which is stricter than the manual: the runtime frees memory that nothing uses.
+Code Device::release_pooled(void *address) {
+    std::unique_lock guard(lock);
+    if (!pooled.erase((uintptr_t)address)) return INVALID_VALUE;
+    guard.unlock();
+    return release(address);
 }
 
 bool Device::owns(uintptr_t first, size_t bytes) {
@@ -136,9 +165,15 @@ void Device::launched() {
     static const long enough = setting("STANDIN_GATHER", 0);
     std::lock_guard guard(kernels);
     at_least("most kernels in flight", ++in_flight);
-    if (in_flight < enough) return;
-    gathered = true;
+    launches++;
+    gathered |= in_flight >= enough;
     more.notify_all();
+}
+
+void Device::wait_for_launches(long times, const char *meanwhile) {
+    std::unique_lock guard(kernels);
+    if (!more.wait_for(guard, std::chrono::seconds(10), [=] { return launches >= times || stuck; }))
+        broken(std::string("no kernel is launched during ") + meanwhile);
 }
 
 void Device::gather() {
@@ -273,6 +308,17 @@ Code page_unlock(void *first) {
     return SUCCESS;
 }
 
+Code page_lock_existing(Device *current, void *first, size_t bytes) {
+    static const long wanted = setting("STANDIN_LOCK_LAUNCHES", 0);
+    std::unique_lock guard(current->kernels);
+    long launches = current->launches + wanted;
+    guard.unlock();
+    if (wanted) current->wait_for_launches(launches, "page-locking");
+    Code code = page_lock(first, bytes);
+    if (code == SUCCESS) count("locks of existing memory");
+    return code;
+}
+
 bool locked_range(uintptr_t address, uintptr_t *first, size_t *bytes) {
     std::lock_guard guard(locks().lock);
     for (auto &[other, size] : locks().ranges)
@@ -281,6 +327,10 @@ bool locked_range(uintptr_t address, uintptr_t *first, size_t *bytes) {
 }
 
 Code allocate_host(void **address, size_t bytes) {
+    static const size_t holds = setting("STANDIN_HOST_HOLDS", LONG_MAX);
+    static std::atomic<size_t> used{0};
+    if (used + bytes > holds) return count("refused host allocations"), OUT_OF_MEMORY;
+    used += bytes;
     *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     memset(*address, 0xff, bytes);
     count("staging bytes", bytes);
@@ -496,7 +546,14 @@ Code copy(Device *current, Stream *stream, const Copy &copy) {
     }
     count(copy.from.is_host ? "copies in" : copy.to.is_host ? "copies out" : "copies across");
     auto made = std::make_shared<Event>(stream->device);
-    stream->push([copy, locked] {
+    static const long wanted = setting("STANDIN_COPY_LAUNCHES", 0);
+    long launches = 0;
+    if (wanted && copy.from.is_host != copy.to.is_host && copy.width * copy.rows * copy.slices >= 512 << 10) {
+        std::lock_guard guard(stream->device->kernels);
+        launches = stream->device->launches + wanted;
+    }
+    stream->push([copy, locked, launches, device = stream->device] {
+        if (launches) device->wait_for_launches(launches, "a copy");
         for (auto [first, bytes] : locked)
             if (is_locked(first, bytes) != Locked::YES) broken("host memory was unlocked under a copy");
         transfer(copy);

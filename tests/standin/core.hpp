@@ -31,15 +31,23 @@
 // - STANDIN_CONCURRENT: whether the host may use unified memory while devices do (1).
 // - STANDIN_REFUSE_MANAGED: index of the first allocation of unified memory that is refused, as are all later ones
 //   (none).
+// - STANDIN_POOLS: whether there are pools of memory (1).
 // - STANDIN_SEED: seed of all random choices (1).
 // - STANDIN_DELAY_US: longest delay in microseconds (50).
 // - STANDIN_GATHER: how many kernels must be in flight on a device at once before it executes the first. If they do not
 //   come, the device waits for ten seconds (0).
+// - STANDIN_COPY_LAUNCHES: how many kernels must be launched on a device after a copy of at least 512 KiB from or to the
+//   host was enqueued before the device executes it. If they do not come in ten seconds, a rule is broken (0).
+// - STANDIN_LOCK_LAUNCHES: how many kernels must be launched while existing host memory is being page-locked (0).
+// - STANDIN_HOST_HOLDS: bytes of page-locked memory that can be allocated (all).
 // - STANDIN_CLOCK_PPM: how much faster the devices' clocks are than the host's, in millionths (0).
 // - STANDIN_PEERS: whether devices have access to each other (1).
 // - STANDIN_LOSE: `device:n` causes the loss of the device at its n-th operation (none).
 // - STANDIN_REPORT: a file that is written when the process ends. It has a line `name count` for each called function
 //   and each kind of leaked object, and a line `broken rule ...` for each broken rule (no file).
+//
+// Test programs may call `standin_count`, which returns a count, and `standin_phase(name)`, after which each count is
+// also kept under `name: ...`.
 #pragma once
 #include <array>
 #include <atomic>
@@ -84,22 +92,29 @@ struct Device {
     size_t used = 0, capacity = 0, holds = 0;
     long allocations = 0;
     std::set<Device *> peers;
+    std::set<uintptr_t> pooled; // blocks from the pool
     std::atomic<long> executed{0};
     long lost_at = -1;
     // Kernels that were launched one by one and have not ended, and whether enough of them were there at once.
     std::mutex kernels;
     std::condition_variable more;
-    long in_flight = 0;
+    long in_flight = 0, launches = 0;
     bool gathered = false;
     struct Stream *usual = nullptr;
 
     Code allocate(size_t bytes, void **address);
     Code release(void *address);
+    /// Allocates from the pool, which keeps all memory if `keeps` is set.
+    Code allocate_pooled(size_t bytes, void **address);
+    Code release_pooled(void *address);
+    std::atomic<bool> keeps{false};
     bool owns(uintptr_t first, size_t bytes);
     /// Makes every operation on the device fail from now on.
     void fail(Code code);
     /// Notes the launch of a kernel.
     void launched();
+    /// Waits until kernels have been launched this many times in all.
+    void wait_for_launches(long times, const char *meanwhile);
     /// Waits until the device may execute kernels.
     void gather();
     /// Notes the end of a kernel.
@@ -125,6 +140,8 @@ Code release(Device *current, void *address);
 Code prefetch(Device *current, Stream *stream, uintptr_t first, size_t bytes, Device *to);
 
 Code page_lock(void *first, size_t bytes);
+/// Page-locks memory that the driver has not allocated.
+Code page_lock_existing(Device *current, void *first, size_t bytes);
 Code page_unlock(void *first);
 /// Finds the page-locked range that contains an address. Returns whether there is one.
 bool locked_range(uintptr_t address, uintptr_t *first, size_t *bytes);

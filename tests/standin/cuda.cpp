@@ -45,6 +45,7 @@ Code cuDeviceCanAccessPeer(int *can, int, int) { *can = setting("STANDIN_PEERS",
 Code cuDeviceGetAttribute(int *value, int attribute, int) {
     if (attribute == 83) return *value = setting("STANDIN_MANAGED", 1), SUCCESS;
     if (attribute == 89) return *value = setting("STANDIN_CONCURRENT", 1), SUCCESS;
+    if (attribute == 115) return *value = setting("STANDIN_POOLS", 1), SUCCESS;
     if (attribute == 97) return *value = 227 << 10, SUCCESS;        // most shared memory
     if (attribute == 120) return *value = capability() >= 90, SUCCESS; // clusters
     *value = attribute == 75 ? capability() / 10 : attribute == 76 ? capability() % 10 : attribute == 16 ? 4 : 1;
@@ -76,6 +77,28 @@ Code cuMemGetInfo_v2(size_t *free, size_t *total) {
 }
 Code cuMemAlloc_v2(void **address, size_t bytes) { IN_CONTEXT; return current->allocate(bytes, address); }
 Code cuMemFree_v2(void *address) { CALLED; return current ? release(current, address) : (Code)INVALID_CONTEXT; }
+Code cuDeviceGetDefaultMemPool(Device **pool, int device) { CALLED; *pool = at(device); return SUCCESS; }
+Code cuMemPoolSetAttribute(Device *pool, int attribute, const uint64_t *value) {
+    CALLED;
+    if (attribute != 4) return INVALID_VALUE;
+    pool->keeps = *value == UINT64_MAX;
+    return SUCCESS;
+}
+struct PoolAccess { unsigned location; int device; unsigned flags; };
+Code cuMemPoolSetAccess(Device *pool, const PoolAccess *list, size_t number) {
+    CALLED;
+    for (size_t n = 0; n < number; n++) {
+        if (list[n].location != 1 || list[n].flags != 3 || at(list[n].device) == pool) return INVALID_VALUE;
+        std::lock_guard guard(at(list[n].device)->lock);
+        at(list[n].device)->peers.insert(pool);
+    }
+    return SUCCESS;
+}
+Code cuMemAllocAsync(void **address, size_t bytes, Stream *stream) {
+    IN_CONTEXT;
+    return stream->device == current ? current->allocate_pooled(bytes, address) : (Code)INVALID_HANDLE;
+}
+Code cuMemFreeAsync(void *address, Stream *stream) { IN_CONTEXT; return stream->device->release_pooled(address); }
 Code cuMemAllocManaged(void **address, size_t bytes, unsigned flags) {
     IN_CONTEXT;
     return flags == 1 ? allocate_managed(current, address, bytes) : (Code)INVALID_VALUE; // for all streams
@@ -85,7 +108,7 @@ Code cuMemPrefetchAsync(Address first, size_t bytes, int device, Stream *stream)
     if (device != -1 && !at(device)) return INVALID_DEVICE;
     return prefetch(current, stream, first, bytes, device == -1 ? nullptr : at(device));
 }
-Code cuMemHostRegister_v2(void *first, size_t bytes, unsigned) { IN_CONTEXT; return page_lock(first, bytes); }
+Code cuMemHostRegister_v2(void *first, size_t bytes, unsigned) { IN_CONTEXT; return page_lock_existing(current, first, bytes); }
 Code cuMemHostUnregister(void *first) { CALLED; return page_unlock(first); }
 Code cuMemHostAlloc(void **address, size_t bytes, unsigned) { IN_CONTEXT; return allocate_host(address, bytes); }
 Code cuMemFreeHost(void *address) { CALLED; return free_host(address); }

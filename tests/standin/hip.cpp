@@ -30,6 +30,7 @@ Code hipDeviceGetName(char *name, int bytes, int device) { snprintf(name, bytes,
 Code hipDeviceTotalMem(size_t *bytes, int device) { *bytes = at(device)->capacity; return SUCCESS; }
 Code hipDeviceGetPCIBusId(char *name, int bytes, int device) { snprintf(name, bytes, "0000:%02X:00.0", device); return SUCCESS; }
 Code hipDeviceGetAttribute(int *value, int attribute, int) {
+    if (attribute == 88) return *value = setting("STANDIN_POOLS", 1), SUCCESS;
     if (attribute == 74) return *value = 64 << 10, SUCCESS; // most shared memory
     *value = attribute == 24 ? setting("STANDIN_MANAGED", 1) : attribute == 9 ? setting("STANDIN_CONCURRENT", 1) : 4;
     return SUCCESS;
@@ -63,6 +64,28 @@ Code hipMemGetInfo(size_t *free, size_t *total) {
 }
 Code hipMalloc(void **address, size_t bytes) { ON_DEVICE; return current->allocate(bytes, address); }
 Code hipFree(void *address) { CALLED; return current ? release(current, address) : (Code)INVALID_DEVICE; }
+Code hipDeviceGetDefaultMemPool(Device **pool, int device) { CALLED; *pool = at(device); return SUCCESS; }
+Code hipMemPoolSetAttribute(Device *pool, int attribute, const uint64_t *value) {
+    CALLED;
+    if (attribute != 4) return INVALID_VALUE;
+    pool->keeps = *value == UINT64_MAX;
+    return SUCCESS;
+}
+struct PoolAccess { unsigned location; int device; unsigned flags; };
+Code hipMemPoolSetAccess(Device *pool, const PoolAccess *list, size_t number) {
+    CALLED;
+    for (size_t n = 0; n < number; n++) {
+        if (list[n].location != 1 || list[n].flags != 3 || at(list[n].device) == pool) return INVALID_VALUE;
+        std::lock_guard guard(at(list[n].device)->lock);
+        at(list[n].device)->peers.insert(pool);
+    }
+    return SUCCESS;
+}
+Code hipMallocAsync(void **address, size_t bytes, Stream *stream) {
+    ON_DEVICE;
+    return stream->device == current ? current->allocate_pooled(bytes, address) : (Code)INVALID_HANDLE;
+}
+Code hipFreeAsync(void *address, Stream *stream) { ON_DEVICE; return stream->device->release_pooled(address); }
 Code hipMallocManaged(void **address, size_t bytes, unsigned flags) {
     ON_DEVICE;
     return flags == 1 ? allocate_managed(current, address, bytes) : (Code)INVALID_VALUE; // for all streams
@@ -72,7 +95,7 @@ Code hipMemPrefetchAsync(const void *first, size_t bytes, int device, Stream *st
     if (device != -1 && !at(device)) return INVALID_DEVICE;
     return prefetch(current, stream, (uintptr_t)first, bytes, device == -1 ? nullptr : at(device));
 }
-Code hipHostRegister(void *first, size_t bytes, unsigned) { ON_DEVICE; return page_lock(first, bytes); }
+Code hipHostRegister(void *first, size_t bytes, unsigned) { ON_DEVICE; return page_lock_existing(current, first, bytes); }
 Code hipHostUnregister(void *first) { CALLED; return page_unlock(first); }
 Code hipHostMalloc(void **address, size_t bytes, unsigned) { ON_DEVICE; return allocate_host(address, bytes); }
 Code hipHostFree(void *address) { CALLED; return free_host(address); }

@@ -2,6 +2,7 @@
 
 use super::programs::{kind, runtime, with_units};
 use super::random::{Random, variable};
+use super::{CUDA, HIP, report};
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
@@ -38,6 +39,35 @@ static SET: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "set");
 
 const LEN: usize = 20;
 const ARRAYS: usize = 4;
+
+/// A loop that the device repeats is launched once. However many iterations it has, it takes the same calls.
+#[test]
+fn device_repeats_loops_without_calls() {
+    let calls = |iterations: i64| {
+        let settings = CUDA.clone().with("STANDIN_ITERATIONS", iterations);
+        let report = report(&settings, "loops::numbers_decrease_until_they_are_small")?;
+        assert_eq!((report.of("launches of loops"), report.of("iterations of loops")), (2, iterations + 3));
+        // How often the runtime polls depends on the time that the loop takes, and so does the reuse of events.
+        let polls = ["cuCtx", "cuEvent", "cuMemHostAlloc", "cuMemFreeHost"];
+        let calls = report.starting("cu").filter(|(what, _)| !polls.iter().any(|poll| what.starts_with(poll)));
+        Some(calls.map(|(what, number)| (what.to_owned(), number)).collect::<Vec<_>>())
+    };
+    let (Some(few), Some(many)) = (calls(3), calls(900)) else { return };
+    assert_eq!(few, many);
+}
+
+/// Loops on the device, and on the host if the interface has none or the driver is older.
+#[test]
+fn loops_on_devices_match_their_iterations() {
+    let older = CUDA.clone().with("STANDIN_DRIVER", 12030).with("STANDIN_NVRTC", 12030);
+    for (settings, on_device) in [(CUDA.clone(), true), (older, false), (HIP.clone(), false)] {
+        let settings = settings.with("STANDIN_DEVICES", 2);
+        for program in ["random_loops_match_their_iterations", "numbers_of_each_type_end_loops"] {
+            let Some(report) = report(&settings, &format!("loops::{program}")) else { return };
+            assert_eq!(report.of("launches of loops") > 0, on_device, "{program} {report:?}");
+        }
+    }
+}
 
 /// Two numbers decrease until one of them is small. `STANDIN_ITERATIONS` is the number of iterations.
 #[test]

@@ -15,7 +15,7 @@ use thalweg::prelude::*;
 
 /// Returns a function of the interface's library, which is already loaded.
 pub fn function(name: &str) -> *mut c_void {
-    let library = if name.starts_with("cu") { c"libcuda.so.1" } else { c"libamdhip64.so.8" };
+    let library = if kind() == "CUDA" { c"libcuda.so.1" } else { c"libamdhip64.so.8" };
     let name = CString::new(name).unwrap();
     // SAFETY: both arguments are pointers to nul-terminated strings.
     let found = unsafe { libc::dlsym(libc::dlopen(library.as_ptr(), libc::RTLD_NOW), name.as_ptr()) };

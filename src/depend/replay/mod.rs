@@ -73,8 +73,8 @@ impl fmt::Debug for Gate {
 /// without holding a lock.
 pub(crate) type Settle = Box<dyn FnOnce(&Idle<'_>) -> Box<dyn Any + Send> + Send>;
 
-/// Decides after a round of a loop whether another round follows, and describes that round. Gets `None` if a task of the
-/// round has failed or was skipped, in which case no round follows.
+/// Decides after a round of a loop whether another round follows, and describes that round. Gets `None` if a task of
+/// the round has failed or was skipped, in which case no round follows.
 pub(crate) type Again = Box<dyn FnMut(Option<&Idle<'_>>) -> Option<Round> + Send>;
 
 /// A replay that has yet to run or is running, or an iteration of a loop.

@@ -5,10 +5,11 @@
 
 use super::driver_types::{ConditionalNode, KernelNode, LaunchConfig};
 use crate::device::functions::functions;
-use crate::device::gpu::ApiError;
+use crate::device::gpu::{ApiError, PoolAccess};
 use cudarc::driver::sys::{
     self, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUgraph, CUgraphExec, CUgraphNode, CUmodule, CUpointer_attribute, CUresult, CUstream,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUgraphNode, CUmemPool_attribute, CUmemoryPool, CUmodule,
+    CUpointer_attribute, CUresult, CUstream,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
@@ -86,6 +87,15 @@ functions! { LaunchFunctions {
     cuLaunchKernelEx(*const LaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 } }
 
+// Functions that only drivers for CUDA 11.2 and newer have.
+functions! { PoolFunctions {
+    cuDeviceGetDefaultMemPool(*mut CUmemoryPool, CUdevice);
+    cuMemAllocAsync(*mut CUdeviceptr, usize, CUstream);
+    cuMemFreeAsync(CUdeviceptr, CUstream);
+    cuMemPoolSetAccess(CUmemoryPool, *const PoolAccess, usize);
+    cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, *mut c_void);
+} }
+
 // Functions that only some devices support.
 functions! { UnifiedFunctions {
     cuMemAllocManaged(*mut CUdeviceptr, usize, c_uint);
@@ -98,6 +108,7 @@ struct Library {
     unified: Option<UnifiedFunctions>,
     graphs: Option<GraphFunctions>,
     launches: Option<LaunchFunctions>,
+    pools: Option<PoolFunctions>,
     loops: Option<LoopFunctions>,
 }
 
@@ -134,6 +145,11 @@ pub(super) fn launch_functions() -> Option<&'static LaunchFunctions> {
     library().ok()?.launches.as_ref()
 }
 
+/// Returns the functions for pools of memory, if the driver has them.
+pub(super) fn pool_functions() -> Option<&'static PoolFunctions> {
+    library().ok()?.pools.as_ref()
+}
+
 /// Returns the functions for unified memory, if the driver has them.
 pub(super) fn unified_functions() -> Option<&'static UnifiedFunctions> {
     library().ok()?.unified.as_ref()
@@ -156,6 +172,8 @@ fn start() -> Result<Library, String> {
     let unified = unsafe { UnifiedFunctions::of(raw) }.ok();
     // SAFETY: the same argument as for `Functions`.
     let launches = unsafe { LaunchFunctions::of(raw) }.ok();
+    // SAFETY: the same argument as for `Functions`.
+    let pools = unsafe { PoolFunctions::of(raw) }.ok();
     let mut version = 0;
     // SAFETY: the result pointer is valid, and the call needs no initialisation.
     let has_version = unsafe { (functions.cuDriverGetVersion)(&mut version) } == 0;
@@ -166,7 +184,7 @@ fn start() -> Result<Library, String> {
     const NO_DEVICE: c_uint = CUresult::CUDA_ERROR_NO_DEVICE as c_uint;
     const STUB_LIBRARY: c_uint = CUresult::CUDA_ERROR_STUB_LIBRARY as c_uint;
     match code {
-        0 => Ok(Library { functions, unified, graphs, launches, loops }),
+        0 => Ok(Library { functions, unified, graphs, launches, pools, loops }),
         NO_DEVICE => Err("the driver is installed but finds no device".to_owned()),
         STUB_LIBRARY => {
             Err("the library found is the toolkit's stub, not the driver's; try another LD_LIBRARY_PATH".to_owned())

@@ -1,5 +1,6 @@
 mod api;
 mod bodies;
+mod copies;
 mod driver_types;
 mod graphs;
 mod installed;
@@ -7,6 +8,7 @@ mod library;
 mod nvml;
 mod nvrtc;
 mod platform;
+mod pool;
 
 pub(super) use api::Cuda;
 pub use bodies::Cudarc;

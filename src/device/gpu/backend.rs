@@ -20,7 +20,8 @@ pub(crate) fn no_code<B: Backend>(backend: &B, module: &Module) -> DeviceError {
 /// A device of one interface.
 ///
 /// A stream executes its work in order; different streams are ordered only by events. All methods may be called from
-/// any thread, but calls that use the same stream are made one at a time.
+/// any thread, but calls that use the same stream are made one at a time. Implementations call
+/// [`may_block`](crate::sync::may_block) before calls that may wait for the device or the system.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// The name of the interface in error messages.
     const API: &'static str;
@@ -55,7 +56,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn domain(&self) -> usize;
 
     /// Returns whether kernels on this device can access memory of another device in the domain, given the memory's
-    /// handle.
+    /// handle. The first call for a device requests the access.
     fn reach(&self, _base: usize) -> bool {
         true
     }
@@ -134,17 +135,16 @@ pub(crate) trait Backend: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Allocates page-locked host memory, and returns its owner and its address. Returns `None` if copies to and from
-    /// unlocked memory do not block the caller anyway, or if the interface has no page-locked memory left.
+    /// Returns whether calls that copy from or to host memory that is not page-locked may block their thread.
+    fn copies_block(&self) -> bool {
+        false
+    }
+
+    /// Allocates page-locked host memory, and returns its owner and its address. Returns `None` if the interface has no
+    /// page-locked memory left. Requires [`Self::copies_block`].
     fn host_memory(&self, bytes: usize) -> Result<Option<(Self::HostMemory, *mut u8)>, DeviceError> {
         let _ = bytes;
         Ok(None)
-    }
-
-    /// Returns whether existing host memory cannot be page-locked. In that case, large copies, too, go through
-    /// [`Self::host_memory`], piece by piece.
-    fn packs_large_copies(&self) -> bool {
-        false
     }
 
     /// Returns the number of streams that the device executes independently of each other.
@@ -153,6 +153,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     }
 
     fn stream(&self) -> Result<Self::Stream, DeviceError>;
+
+    /// Returns whether [`Self::pin_memory`] can lock memory.
+    fn locks_pages(&self) -> bool {
+        false
+    }
 
     /// Page-locks host memory to speed up copies, if that helps on this device. Dropping the returned lock unlocks
     /// the memory.
@@ -179,6 +184,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     unsafe fn copy_out(&self, stream: &Self::Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError>;
 
     /// Enqueues a copy within the memory of this device, or from another device in the domain to this device.
+    ///
+    /// If the device can [reach](Self::reach) the other one's memory, that was called before.
     ///
     /// # Safety
     /// The same requirements as for [`Self::copy_in`].

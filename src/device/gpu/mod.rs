@@ -15,7 +15,7 @@
 //!    of tasks needs neither events nor the host, and branches go to other streams.
 //! 3. Scratch memory belongs to a stream ([`scratch`]). It is given to the next task as soon as the previous task has
 //!    been enqueued, because the stream executes the two one after the other.
-//! 4. No task body is called while a lock is held (see [`streams`]).
+//! 4. No task body is called while a lock is held (see [`streams`]), and no call is made that may block ([`Brief`]).
 //! 5. An event is recorded when something needs to wait for it, once for everything that was enqueued before it
 //!    ([`streams::Moment`]). A task gets its own event at its end only if that pays off, which is the case if several
 //!    tasks wait for this one, or if tasks take long and few of them come before this one on its stream.
@@ -44,8 +44,8 @@ mod times;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use addressed::{
-    Api, ApiError, Compiler, Direction, Found, Handle, KernelCall, Pitched, Platform, RawUnit, Transfer, all_are_peers,
-    compile_for, find, survey,
+    Api, ApiError, Compiler, Direction, Found, Handle, KernelCall, Pitched, Platform, PoolAccess, RawUnit, Transfer,
+    all_are_peers, compile_for, find, survey,
 };
 pub(super) use backend::{Backend, no_code};
 #[cfg(any(feature = "cuda", feature = "hip"))]
@@ -55,7 +55,6 @@ pub(super) use cache::Recipe;
 pub(super) use graph::GraphNode;
 pub(super) use slabs::{Pitches, Slab};
 
-use self::copies::stream_of;
 use self::kernels::Kernels;
 use self::session::Session;
 use self::streams::{Flight, Stream};
@@ -69,10 +68,8 @@ use crate::ids::TaskId;
 use crate::kernel::DeviceSite;
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
-use crate::sync::drop_quietly;
-use parking_lot::Mutex;
+use crate::sync::{Brief, drop_quietly};
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -85,10 +82,6 @@ const COPY_STREAMS: usize = 3;
 const FEWEST_STREAMS: usize = COPY_STREAMS + 4;
 const MOST_STREAMS: usize = 32;
 
-/// The number of pieces of a packed copy that are in progress at once: the host packs one piece while the device
-/// copies another.
-const PIECES_AT_ONCE: usize = 2;
-
 /// If tasks take at least this many nanoseconds, most get their own event, whose cost is small in comparison.
 const LONG_NS: u64 = 10_000;
 
@@ -99,7 +92,9 @@ pub(super) struct Gpu<B: Backend> {
     streams: Vec<Stream<B>>,
     kernels: Kernels<B>,
     /// The stream of each task in flight, and the number of the task's flight.
-    tasks: Mutex<FxHashMap<TaskId, (usize, u64)>>,
+    tasks: Brief<FxHashMap<TaskId, (usize, u64)>>,
+    /// Streams for copies whose calls block.
+    spare: Brief<Vec<B::Stream>>,
     /// The moving average of recent task durations, in nanoseconds.
     mean_ns: AtomicU64,
     /// The device's clock, if a trace is recorded.
@@ -121,7 +116,8 @@ impl<B: Backend> Gpu<B> {
             streams: streams.collect::<Result<_, DeviceError>>()?,
             capacity_bytes: backend.free_bytes(),
             kernels: Kernels::default(),
-            tasks: Mutex::default(),
+            tasks: Brief::default(),
+            spare: Brief::default(),
             mean_ns: AtomicU64::new(LONG_NS),
             times: is_timed.then(|| Times::new(&backend)).transpose()?,
             visit: LastVisit::default(),
@@ -218,17 +214,19 @@ impl<B: Backend> Gpu<B> {
     fn give_up_scratch(&self) -> Result<bool, DeviceError> {
         let mut any = false;
         for Stream { stream, state } in &self.streams {
-            let mut state = state.lock();
-            let scratch = std::mem::take(&mut state.scratch);
-            if scratch.is_empty() {
-                continue;
-            }
+            let (scratch, end) = {
+                let mut state = state.lock();
+                let scratch = std::mem::take(&mut state.scratch);
+                if scratch.is_empty() {
+                    continue;
+                }
+                let last = state.next.checked_sub(1).filter(|_| !state.flights.is_empty());
+                let end = last.map(|last| Ok(state.moment_of(&self.backend, stream, last)?.event.clone()));
+                (scratch, end.transpose()?)
+            };
             any = true;
-            if !state.flights.is_empty() {
-                let last = state.next - 1;
-                let end = state.moment_of(&self.backend, stream, last)?.event.clone();
-                self.backend.synchronize(&end)?;
-            }
+            end.map_or(Ok(()), |end| self.backend.synchronize(&end))?;
+            drop(scratch);
         }
         Ok(any)
     }
@@ -236,8 +234,9 @@ impl<B: Backend> Gpu<B> {
     /// Waits until everything in flight has stopped, and reports all of it as failed.
     fn fail_all(&self, error: &DeviceError, ended: &mut Vec<Completion>) {
         for Stream { stream, state } in &self.streams {
-            let stopped = state.lock().stop(&self.backend, stream);
-            ended.extend(stopped.into_iter().map(|mark| Completion { mark, result: Err(error.clone()) }));
+            let stopped = state.lock().take_all(&self.backend, stream);
+            let marks = stopped.wait(&self.backend);
+            ended.extend(marks.map(|mark| Completion { mark, result: Err(error.clone()) }));
         }
         self.tasks.lock().clear();
     }
@@ -253,7 +252,7 @@ impl<B: Backend> Device for Gpu<B> {
     }
 
     fn copies_apart(&self) -> bool {
-        self.backend.packs_large_copies()
+        self.backend.copies_block()
     }
 
     fn capacity_bytes(&self) -> u64 {
@@ -316,45 +315,30 @@ impl<B: Backend> Device for Gpu<B> {
         End::Device(site)
     }
 
+    fn locks_pages(&self) -> bool {
+        self.backend.locks_pages()
+    }
+
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         // SAFETY: the caller keeps the memory valid until the returned lock is dropped.
         unsafe { self.backend.pin_memory(first, bytes) }
     }
 
     unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<Copying, DeviceError> {
-        if self.is_packed_in_pieces(copy) {
-            return Ok(Copying::Apart);
-        }
-        let Stream { stream, state } = &self.streams[stream_of(copy)];
-        let mut state = state.lock(); // any thread may enqueue copies
-        let begun = self.begin_work(stream_of(copy))?;
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
-        let staged = unsafe { self.enqueue_copy(stream, copy)? };
-        let times = self.end_work(stream, begun)?;
-        let end = self.backend.record(stream)?;
-        state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect(), None, times));
-        state.add_moment(end);
+        unsafe {
+            let Some((staged, copy)) = self.ready_at_once(copy)? else { return Ok(Copying::Apart) };
+            self.enqueue(&copy, |state, end, times| {
+                state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect(), None, times));
+                state.add_moment(end);
+            })?;
+        }
         Ok(Copying::Enqueued)
     }
 
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        if !self.is_packed_in_pieces(copy) {
-            // SAFETY: the caller keeps both ends valid until the copy has ended, and the copy ends before this
-            // function returns.
-            return self.finish(unsafe { self.begin(copy)? });
-        }
-        let mut under_way = VecDeque::new();
-        let result = staging::pieces(copy).try_for_each(|piece| {
-            if under_way.len() == PIECES_AT_ONCE {
-                under_way.pop_front().map_or(Ok(()), |piece| self.finish(piece))?;
-            }
-            // SAFETY: the piece is part of the copy, so its ends are valid, and the piece has ended before this
-            // function returns.
-            under_way.push_back(unsafe { self.begin(&piece)? });
-            Ok(())
-        });
-        // Even after a failure, wait for the other pieces, because they still use both ends of the copy.
-        under_way.into_iter().fold(result, |result, piece| result.and(self.finish(piece)))
+        // SAFETY: the caller's promise.
+        unsafe { self.make(copy) }
     }
 }
 
@@ -381,25 +365,25 @@ impl<B: Backend> Accelerator for Gpu<B> {
     fn poll(&self, ended: &mut Vec<Completion>) {
         let in_flight = self.tasks.lock().len();
         let times = self.times.as_ref().inspect(|times| times.look(&self.backend));
+        let mut flights = Vec::new();
         for Stream { stream, state } in &self.streams {
-            let mut state = state.lock();
-            let count = match state.look(&self.backend, stream, in_flight) {
-                Ok(0) => continue,
-                Ok(count) => count,
-                Err(error) => {
-                    drop(state);
-                    return self.fail_all(&error, ended);
-                }
-            };
+            let looked = state.lock().look(&self.backend, stream, in_flight, times, &mut flights);
+            if let Err(error) = looked {
+                return self.fail_all(&error, ended);
+            }
+            if flights.is_empty() {
+                continue;
+            }
+            let first = ended.len();
+            ended.extend(flights.drain(..).map(|(flight, took)| Completion { mark: flight.end(), result: Ok(took) }));
             let mut tasks = self.tasks.lock();
-            state.end(count, times.map(|times| (times, &*self.backend)), |mark, took| {
-                if let Mark::Task(task) = mark {
-                    tasks.remove(&task);
+            for completion in &ended[first..] {
+                if let Completion { mark: Mark::Task(task), result: Ok(took) } = completion {
+                    tasks.remove(task);
                     let mean_ns = self.mean_ns.load(Ordering::Relaxed);
                     self.mean_ns.store((mean_ns * 7 + took.elapsed_ns) / 8, Ordering::Relaxed);
                 }
-                ended.push(Completion { mark, result: Ok(took) });
-            });
+            }
         }
     }
 

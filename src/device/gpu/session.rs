@@ -124,8 +124,7 @@ impl<'a, B: Backend> Session<'a, B> {
     unsafe fn copy(&mut self, from: End, to: End, bytes: usize) -> Result<(), DeviceError> {
         let copy = DeviceCopy { from, to, extents: [1, 1, 1, bytes], element_bytes: 1 };
         // SAFETY: the caller promises that both ends are valid and exclusive until the task has ended.
-        self.staged.extend(unsafe { self.gpu.enqueue_copy(self.stream(), &copy)? });
-        Ok(())
+        unsafe { self.gpu.enqueue_on(self.stream(), &copy, &mut self.staged) }
     }
 }
 

@@ -1,16 +1,12 @@
 //! Page-locked staging memory for copies between a device and host memory that is not page-locked.
 //!
-//! A direct copy to or from memory that is not page-locked completes within the call, and so blocks the calling
-//! thread until all earlier work on its stream has ended. Therefore small copies go through page-locked staging
-//! memory, which is reused. Data is packed into staging memory before a copy to the device, and unpacked from it once
-//! a copy to the host has ended.
+//! A direct copy to or from pageable memory blocks its thread until all earlier work on the stream has ended. Therefore
+//! such copies go through page-locked memory, which is reused: data is packed before a copy to the device, and unpacked
+//! after a copy to the host. The memory is allocated in pieces, so that large copies need two of them and no more
+//! ([`copies`](super::copies)).
 //!
-//! If the interface cannot page-lock existing memory (OpenCL), larger copies also go through staging memory, in
-//! pieces. Packing the pieces keeps a thread busy, so a separate thread does it; the device copies one piece while
-//! the thread packs another.
-//!
-//! Copies of at most 1 MiB and private replicas go through staging memory. Larger arrays are themselves page-locked
-//! before their second copy, and any array can be page-locked on request (`Data::pin_memory`).
+//! Arrays of 1 MiB or more are themselves page-locked for their second copy, and any array on request
+//! (`Data::pin_memory`). OpenCL cannot page-lock existing memory.
 
 use super::Backend;
 use crate::depend::Site;
@@ -20,14 +16,18 @@ use crate::kernel::DeviceSite;
 use crate::memory::{BoxCopy, copy_box, strides_of};
 use crate::region::MAX_DIMS;
 
-/// The maximum size of a packed copy, in bytes. Larger copies are made directly, because packing them would take
-/// longer than page-locking; or in pieces, if page-locking is impossible.
+/// The maximum size of a packed copy, in bytes. Larger copies are made in pieces.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Returns whether a copy has unlocked host memory at one end and is too large to be packed in one piece.
-pub(super) fn is_large(copy: &DeviceCopy) -> bool {
+/// Returns whether a copy has unlocked host memory at one end.
+pub(super) fn is_pageable(copy: &DeviceCopy) -> bool {
     let is_unlocked = |end: &End| matches!(end, End::Host { locked: false, .. });
-    copy.bytes() > MOST_BYTES && (is_unlocked(&copy.from) || is_unlocked(&copy.to))
+    copy.bytes() > 0 && (is_unlocked(&copy.from) || is_unlocked(&copy.to))
+}
+
+/// Returns whether a copy is too large to be packed in one piece.
+pub(super) fn is_large(copy: &DeviceCopy) -> bool {
+    copy.bytes() > MOST_BYTES
 }
 
 /// Splits a copy into pieces, each small enough to be packed. The copy is split along the outermost dimension in
@@ -77,20 +77,17 @@ pub(super) struct Staged<B: Backend> {
 unsafe impl<B: Backend> Send for Staged<B> {}
 
 impl<B: Backend> Staged<B> {
-    /// Prepares a copy through staging memory, and returns the staging memory and the copy to make instead. Returns
-    /// `None` if the copy should be made directly.
+    /// Prepares a copy of pageable memory through staging memory, and returns the staging memory and the copy to make
+    /// instead. Returns `None` if there is no staging memory for it.
     ///
     /// # Safety
     /// The host's end must be valid until the copy has ended, and only this copy may touch it.
     pub(super) unsafe fn of(backend: &B, copy: &DeviceCopy) -> Result<Option<(Self, DeviceCopy)>, DeviceError> {
         let (host, is_in) = match (copy.from, copy.to) {
-            (End::Host { first, strides, locked: false }, End::Device(_)) => (Site { first, strides }, true),
-            (End::Device(_), End::Host { first, strides, locked: false }) => (Site { first, strides }, false),
-            _ => return Ok(None),
+            (End::Host { first, strides, .. }, _) => (Site { first, strides }, true),
+            (_, End::Host { first, strides, .. }) => (Site { first, strides }, false),
+            (End::Device(_), End::Device(_)) => return Ok(None),
         };
-        if copy.bytes() == 0 || copy.bytes() > MOST_BYTES {
-            return Ok(None);
-        }
         let Some((memory, first)) = backend.host_memory(copy.bytes() as usize)? else { return Ok(None) };
         let packed = Site { first, strides: strides_of(&copy.extents) };
         let end = End::Host { first, strides: packed.strides, locked: true };

@@ -3,7 +3,7 @@
 //! The state of a stream is locked only while our own code inspects it or enqueues something. A task's body, which
 //! may enqueue anything, is called without any lock. While the body runs, its task owns the stream's scratch memory
 //! and the objects that users keep with the stream. The task has the stream to itself, because only one thread issues
-//! the tasks of a device.
+//! the tasks of a device. The memory of flights is given back without a lock too, since freeing it may block.
 //!
 //! Flights are numbered in the order in which they are enqueued. They also end in this order, so one event that is
 //! recorded after several flights stands for all of them: a [`Moment`]. Invariants:
@@ -17,7 +17,7 @@ use super::{Backend, MOST_STREAMS};
 use crate::device::{Mark, Took};
 use crate::error::DeviceError;
 use crate::kernel::Kept;
-use parking_lot::Mutex;
+use crate::sync::Brief;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub(super) type Behind = [u64; MOST_STREAMS];
 /// A stream of a device.
 pub(super) struct Stream<B: Backend> {
     pub(super) stream: B::Stream,
-    pub(super) state: Mutex<State<B>>,
+    pub(super) state: Brief<State<B>>,
 }
 
 /// The mutable state of a stream.
@@ -98,7 +98,7 @@ impl<B: Backend> Stream<B> {
             scratch: Vec::new(),
             kept: Kept::default(),
         };
-        Self { stream, state: Mutex::new(state) }
+        Self { stream, state: Brief::new(state) }
     }
 }
 
@@ -157,10 +157,18 @@ impl<B: Backend> State<B> {
         since * EVENTS_IN_FLIGHT > in_flight as u64 || since * 2 > self.flights.len() as u64
     }
 
-    /// Checks how many of the oldest flights have ended, and returns their number, given the number of tasks on the
-    /// device. Because moments occur in order, a binary search needs to check only a few of them.
-    pub(super) fn look(&mut self, backend: &B, stream: &B::Stream, in_flight: usize) -> Result<usize, DeviceError> {
-        let Some(oldest) = self.oldest(backend, stream)? else { return Ok(0) };
+    /// Moves the oldest flights that have ended to `ended`, with how long each of them occupied the stream and, if the
+    /// device notes times, with its times, given the number of tasks on the device. Because moments occur in order, a
+    /// binary search needs to check only a few of them.
+    pub(super) fn look(
+        &mut self,
+        backend: &B,
+        stream: &B::Stream,
+        in_flight: usize,
+        times: Option<&Times<B>>,
+        ended: &mut Vec<(Flight<B>, Took)>,
+    ) -> Result<(), DeviceError> {
+        let Some(oldest) = self.oldest(backend, stream)? else { return Ok(()) };
         oldest.looks += 1;
         let is_due = match &oldest.armed {
             Some(come) => come.load(Ordering::Acquire),
@@ -169,7 +177,7 @@ impl<B: Backend> State<B> {
             None => oldest.looks.is_power_of_two() && !oldest.looks.trailing_zeros().is_multiple_of(2),
         };
         if !is_due || !backend.is_complete(&oldest.event)? {
-            return Ok(0);
+            return Ok(());
         }
         let (mut come, mut to_come) = (1, self.moments.len());
         while come < to_come {
@@ -179,39 +187,48 @@ impl<B: Backend> State<B> {
                 false => to_come = middle,
             }
         }
-        let ended = self.moments[come - 1].below - self.first();
+        let count = (self.moments[come - 1].below - self.first()) as usize;
         self.moments.drain(..come);
-        Ok(ended as usize)
-    }
-
-    /// Removes the `ended` oldest flights, which have ended, and reports how long each of them occupied the stream.
-    pub(super) fn end(&mut self, ended: usize, times: Option<(&Times<B>, &B)>, mut each: impl FnMut(Mark, Took)) {
         let now = Instant::now();
         let began = self.flights[0].enqueued.max(self.last_end);
         self.last_end = now;
         // Flights that are found to have ended together are assumed to have taken equally long.
-        let elapsed_ns = (now - began).as_nanos() as u64 / ended as u64;
-        let on_device = times.map(|(times, backend)| {
-            let noted: Vec<_> = self.flights.iter_mut().take(ended).map(|flight| flight.times.take()).collect();
+        let elapsed_ns = (now - began).as_nanos() as u64 / count as u64;
+        let on_device = times.map(|times| {
+            let noted: Vec<_> = self.flights.iter_mut().take(count).map(|flight| flight.times.take()).collect();
             times.convert(backend, &noted, &mut self.free_from)
         });
         let mut on_device = on_device.into_iter().flatten();
-        for flight in self.flights.drain(..ended) {
-            flight.staged.into_iter().for_each(Staged::bring_back);
-            each(flight.mark, Took { elapsed_ns, on_device: on_device.next().flatten() });
-        }
+        let took = self.flights.drain(..count).map(|flight| {
+            let on_device = on_device.next().flatten();
+            (flight, Took { elapsed_ns, on_device })
+        });
+        ended.extend(took);
+        Ok(())
     }
 
-    /// Waits until all work of the stream has stopped, and returns what was in flight.
-    pub(super) fn stop(&mut self, backend: &B, stream: &B::Stream) -> Vec<Mark> {
+    /// Removes all flights, and returns them with events that occur when all work of the stream has stopped.
+    pub(super) fn take_all(&mut self, backend: &B, stream: &B::Stream) -> Stopping<B> {
         let last = self.next.checked_sub(1).filter(|_| !self.flights.is_empty());
-        if let Some(Ok(moment)) = last.map(|last| self.moment_of(backend, stream, last)) {
-            let _ = backend.synchronize(&moment.event); // even if this returns an error, the work has stopped
+        let _ = last.map(|last| self.moment_of(backend, stream, last).map(drop)); // an earlier moment must do
+        let events = self.moments.drain(..).map(|moment| moment.event).collect();
+        Stopping { events, flights: self.flights.drain(..).collect() }
+    }
+}
+
+/// Flights of a stream that are being stopped.
+pub(super) struct Stopping<B: Backend> {
+    events: Vec<B::Event>,
+    flights: Vec<Flight<B>>,
+}
+
+impl<B: Backend> Stopping<B> {
+    /// Waits until all work has stopped, and returns what was in flight.
+    pub(super) fn wait(self, backend: &B) -> impl Iterator<Item = Mark> {
+        for event in self.events.iter().rev() {
+            let _ = backend.synchronize(event); // even if this returns an error, the work has stopped
         }
-        for moment in self.moments.drain(..) {
-            let _ = backend.synchronize(&moment.event); // likewise
-        }
-        self.flights.drain(..).map(|flight| flight.mark).collect()
+        self.flights.into_iter().map(|flight| flight.mark)
     }
 }
 
@@ -224,5 +241,11 @@ impl<B: Backend> Flight<B> {
         times: Option<Timed<B>>,
     ) -> Self {
         Self { mark, enqueued: Instant::now(), _kept: kept, staged, times, _graph: graph }
+    }
+
+    /// Copies data from staging memory to its destination, and returns the mark. Called when the flight has ended.
+    pub(super) fn end(self) -> Mark {
+        self.staged.into_iter().for_each(Staged::bring_back);
+        self.mark
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::kernel::{ArgumentValue, Groups, KernelText, Module, Program, RawHandles};
 use crate::trace::HostClock;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

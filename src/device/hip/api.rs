@@ -14,17 +14,17 @@ use std::ptr;
 
 /// A HIP device.
 pub(in crate::device) struct Hip {
-    library: &'static library::Library,
-    number: c_int,
+    pub(super) library: &'static library::Library,
+    pub(super) number: c_int,
     domain: usize,
 }
 
 impl Hip {
-    fn functions(&self) -> &Functions {
+    pub(super) fn functions(&self) -> &Functions {
         &self.library.functions
     }
 
-    fn attribute(&self, attribute: DeviceAttribute) -> Result<c_int, ApiError> {
+    pub(super) fn attribute(&self, attribute: DeviceAttribute) -> Result<c_int, ApiError> {
         let mut value = 0;
         // SAFETY: the device exists; the result pointer is valid.
         call("hipDeviceGetAttribute", unsafe {
@@ -115,6 +115,20 @@ impl Api for Hip {
         // SAFETY: the address comes from `allocate`. The recycler holds only unused blocks, and frees each of them
         // once.
         call("hipFree", unsafe { (self.functions().hipFree)(ptr::with_exposed_provenance_mut(base)) })
+    }
+
+    fn open_pool(&self) -> Result<Option<Handle>, ApiError> {
+        self.keep_pool()?.then(|| self.create_stream()).transpose()
+    }
+
+    unsafe fn allocate_pooled(&self, stream: Handle, bytes: usize) -> Result<usize, ApiError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.allocate_from_pool(stream.0, bytes) }
+    }
+
+    unsafe fn free_pooled(&self, stream: Handle, base: usize) -> Result<(), ApiError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.free_to_pool(stream.0, base) }
     }
 
     fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError> {

@@ -5,7 +5,7 @@ use super::types::{
     architecture_at,
 };
 use crate::device::functions::{functions, open_first};
-use crate::device::gpu::ApiError;
+use crate::device::gpu::{ApiError, PoolAccess};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
@@ -66,6 +66,15 @@ functions! { LaunchFunctions {
         *mut *mut c_void);
 } }
 
+// Functions that only some releases have.
+functions! { PoolFunctions {
+    hipDeviceGetDefaultMemPool(*mut Object, c_int);
+    hipFreeAsync(*mut c_void, Object);
+    hipMallocAsync(*mut *mut c_void, usize, Object);
+    hipMemPoolSetAccess(Object, *const PoolAccess, usize);
+    hipMemPoolSetAttribute(Object, c_uint, *mut c_void);
+} }
+
 // Functions that only some devices support.
 functions! { UnifiedFunctions {
     hipMallocManaged(*mut *mut c_void, usize, c_uint);
@@ -83,6 +92,7 @@ pub(super) struct Library {
     pub(super) graphs: Option<GraphFunctions>,
     pub(super) launches: Option<LaunchFunctions>,
     pub(super) unified: Option<UnifiedFunctions>,
+    pub(super) pools: Option<PoolFunctions>,
     describe: unsafe extern "C" fn(c_uint) -> *const c_char,
     pub(super) properties: GetProperties,
     /// Byte offset of the architecture's name in the structure that `properties` fills.
@@ -135,6 +145,8 @@ fn open() -> Result<Library, String> {
     let launches = unsafe { LaunchFunctions::of(&raw) }.ok();
     // SAFETY: the same argument as for `Functions`.
     let unified = unsafe { UnifiedFunctions::of(&raw) }.ok();
+    // SAFETY: the same argument as for `Functions`.
+    let pools = unsafe { PoolFunctions::of(&raw) }.ok();
     // SAFETY: the function's type is the same in every release, and the library stays open for the lifetime of the
     // process.
     let describe = *unsafe { raw.get("hipGetErrorString") }.map_err(|_| lacks("hipGetErrorString"))?;
@@ -159,7 +171,7 @@ fn open() -> Result<Library, String> {
         return Err(format!("the runtime is HIP {major}.{minor}, which is too old; try ROCm 5 or newer"));
     }
     let architecture_at = architecture_at(is_r0600);
-    Ok(Library { raw, functions, graphs, launches, unified, describe, properties, architecture_at, version })
+    Ok(Library { raw, functions, graphs, launches, unified, pools, describe, properties, architecture_at, version })
 }
 
 pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {

@@ -2,6 +2,7 @@ mod api;
 mod hiprtc;
 mod library;
 mod platform;
+mod pool;
 mod rocm_smi;
 mod types;
 

@@ -31,6 +31,9 @@ pub(super) const CONCURRENT_MANAGED_ACCESS: DeviceAttribute = 9;
 pub(super) const COOPERATIVE_LAUNCH: DeviceAttribute = 10;
 pub(super) const MOST_SHARED_BYTES: DeviceAttribute = 74;
 pub(super) const MANAGED_MEMORY: DeviceAttribute = 24;
+pub(super) const MEMORY_POOLS: DeviceAttribute = 88;
+/// `hipMemPoolAttrReleaseThreshold`
+pub(super) const RELEASE_THRESHOLD: c_uint = 4;
 pub(super) const ATTACH_GLOBAL: c_uint = 1;
 /// `hipCpuDeviceId`
 pub(super) const CPU: c_int = -1;
@@ -201,6 +204,10 @@ mod tests {
             sys::hipPointer_attribute::HIP_POINTER_ATTRIBUTE_RANGE_SIZE,
         ];
         assert_eq!([RANGE_START, RANGE_BYTES], range.map(|attribute| attribute as c_uint));
+        let pools = sys::hipDeviceAttribute_t::hipDeviceAttributeMemoryPoolsSupported as c_uint;
+        let threshold = sys::hipMemPoolAttr::hipMemPoolAttrReleaseThreshold as c_uint;
+        assert_eq!((MEMORY_POOLS, RELEASE_THRESHOLD), (pools, threshold));
+        assert_eq!(size_of::<crate::device::gpu::PoolAccess>(), size_of::<sys::hipMemAccessDesc>());
         assert_eq!(ATTACH_GLOBAL, sys::hipMemAttachGlobal);
         assert_eq!(STREAM_NON_BLOCKING, sys::hipStreamNonBlocking);
         assert_eq!(

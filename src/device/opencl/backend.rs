@@ -16,6 +16,7 @@ use crate::device::guarded::Guards;
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, Groups, KernelText, Limits, Module, Program, RawHandles, Source};
 use crate::machine::UnitKind;
+use crate::sync::may_block;
 use opencl3::command_queue::{
     CommandQueue, enqueue_barrier_with_wait_list, enqueue_marker_with_wait_list, enqueue_nd_range_kernel,
 };
@@ -64,7 +65,7 @@ pub(in crate::device) struct OpenCl {
     /// The maximum size of one buffer, in bytes.
     largest_buffer_bytes: u64,
     limits: Limits,
-    /// Page-locked staging memory; `None` if copies to and from any host memory do not block the caller, as on CPUs.
+    /// Page-locked staging memory; `None` if copies from and to pageable memory do not block either, as on CPUs.
     locked: Option<Arc<LockedMemory>>,
     /// `None` if the device does not support command buffers, or if launching single kernels is faster.
     commands: Option<Arc<Commands>>,
@@ -225,6 +226,7 @@ impl Backend for OpenCl {
     }
 
     fn allocate(&self, bytes: usize) -> Result<(Memory, usize), DeviceError> {
+        may_block();
         let _turn = self.turns.take();
         let made = if self.fences && bytes as u64 <= self.largest_buffer_bytes {
             fenced::create(&self.context, bytes)
@@ -248,15 +250,17 @@ impl Backend for OpenCl {
     }
 
     fn host_memory(&self, bytes: usize) -> Result<Option<(Locked, *mut u8)>, DeviceError> {
+        may_block();
         let _turn = self.turns.take();
         Ok(self.locked.as_ref().and_then(|memory| memory.take(bytes)))
     }
 
-    fn packs_large_copies(&self) -> bool {
+    fn copies_block(&self) -> bool {
         self.locked.is_some()
     }
 
     fn stream(&self) -> Result<Stream, DeviceError> {
+        may_block();
         let _turn = self.turns.take();
         #[allow(deprecated)] // its replacement does not exist in OpenCL 1.2
         // SAFETY: the device belongs to the context.
@@ -462,6 +466,9 @@ impl Backend for OpenCl {
     }
 
     fn synchronize(&self, event: &Arc<InTurn<Event>>) -> Result<(), DeviceError> {
+        if !self.turns.are_taken() {
+            may_block(); // with turns, work is done by the thread that waits for it
+        }
         let _turn = self.turns.take();
         event.wait().map_err(|error| self.failed("clWaitForEvents", error))
     }

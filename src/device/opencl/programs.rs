@@ -5,6 +5,7 @@ use super::turns::InTurn;
 use crate::device::gpu::{Backend, no_code};
 use crate::error::DeviceError;
 use crate::kernel::{Code, Module, Program};
+use crate::sync::may_block;
 use opencl3::error_codes::{ClError, error_text};
 use opencl3::program::Program as Object;
 
@@ -44,6 +45,7 @@ impl OpenCl {
 
     /// Compiles a program object.
     fn built(&self, mut object: Object, name: &str, options: &str) -> Result<InTurn<Object>, DeviceError> {
+        may_block();
         object.build(&[self.id], options).map_err(|error| DeviceError::Compilation {
             program: name.to_owned(),
             device: self.name.clone(),

@@ -233,7 +233,7 @@ impl Driver for Threads {
 
     fn stop(&self) {
         let _visit = Visit::begin();
-        let Crew { units, copies, pool, cores, entrances } = std::mem::take(&mut *self.crew.lock());
+        let Crew { units, helpers, pool, cores, entrances } = std::mem::take(&mut *self.crew.lock());
         self.shut_down();
         for thread in units {
             let _ = thread.join(); // a panic of the thread was already reported
@@ -241,7 +241,7 @@ impl Driver for Threads {
         if let Some(devices) = &self.devices {
             devices.stop();
         }
-        for thread in copies {
+        for thread in helpers {
             let _ = thread.join();
         }
         drop((pool, cores, entrances));

@@ -1,11 +1,11 @@
 //! Start of a runtime's threads: one thread hosts each unit, one thread performs the copies of each device that needs
-//! such a thread, and rayon's pool threads belong to the units.
+//! such a thread, one thread page-locks memory if a device can, and rayon's pool threads belong to the units.
 //!
 //! Each thread gets a name, is bound to the cores of its unit if binding is enabled, and ends by itself when the
 //! runtime ends. The work of the threads is implemented elsewhere: [`super::run`] runs tasks, and [`super::devices`]
-//! performs copies.
+//! performs copies and page-locks memory.
 
-use super::devices::CopyJob;
+use super::devices::Devices;
 use super::host::Host;
 use super::kept;
 use super::ready::OwnQueue;
@@ -14,12 +14,10 @@ use crate::depend::{Entrance, Team, running};
 use crate::device::on_own_thread;
 use crate::driver::{Driver, inside};
 use crate::error::{BuildError, FailureReason};
-use crate::ids::DeviceId;
 use crate::machine::{ComputeUnit, CoresTaken};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -96,7 +94,7 @@ impl Threads {
         if let Some(devices) = &self.devices {
             devices.connect(&self.shared.machine, &self.shared.idle);
         }
-        let Unstarted { mut queues, copies } = unstarted;
+        let Unstarted { mut queues, jobs } = unstarted;
         crew.entrances = queues.iter().map(|_| Arc::new(entrance.clone())).collect();
         let entrances: Vec<_> = crew.entrances.iter().map(Arc::downgrade).collect();
         let mut entrances = entrances.into_iter();
@@ -115,12 +113,23 @@ impl Threads {
             self.hosting[0].is_nobody(); // absent until it waits
             let _ = self.seat.set(Mutex::new(host(guest)));
         }
-        let Crew { units: threads, copies: engines, .. } = &mut *crew;
+        let Crew { units: threads, helpers, .. } = &mut *crew;
         for ((unit, queue), entrance) in units.zip(entrances) {
             threads.push(start_unit(self, unit.clone(), queue, style.of(unit), entrance)?);
         }
-        for (device, jobs) in copies {
-            engines.push(start_copy_engine(self, device, jobs, style)?);
+        for (device, jobs) in jobs.copies {
+            let (part, what) = (format!("copy{}", device.0), format!("the copies of {device}"));
+            helpers.push(start_helper(self, &part, what, style, move |threads, devices| {
+                while let Ok(job) = jobs.recv() {
+                    let Some(event) = devices.serve(device, &job) else { return };
+                    threads.react(|out| threads.shared.engine.on(event, out));
+                    devices.copied();
+                }
+            })?);
+        }
+        if let Some(jobs) = jobs.locks {
+            let serve = move |_: &Threads, devices: &Devices| devices.serve_locks(&jobs);
+            helpers.push(start_helper(self, "lock", "page-locking".to_owned(), style, serve)?);
         }
         Ok(())
     }
@@ -301,30 +310,26 @@ fn live(threads: &Threads, what: &str, life: impl FnOnce()) {
     }
 }
 
-/// Starts the thread that performs a device's copies one after another until it is stopped.
-fn start_copy_engine(
+/// Starts a thread that serves jobs of devices until it is stopped.
+fn start_helper(
     threads: &Arc<Threads>,
-    device: DeviceId,
-    jobs: Receiver<CopyJob>,
+    part: &str,
+    what: String,
     style: &ThreadStyle,
+    serve: impl FnOnce(&Threads, &Devices) + Send + 'static,
 ) -> Result<JoinHandle<()>, BuildError> {
     let threads = threads.clone();
-    let what = format!("the copies of {device}");
     let serve = move |threads: &Threads| {
         let Some(devices) = &threads.devices else { return };
         on_own_thread();
         inside::enter(threads.shared.id); // captured values of skipped bodies may be dropped here
-        while let Ok(job) = jobs.recv() {
-            let Some(event) = devices.serve(device, &job) else { return };
-            threads.react(|out| threads.shared.engine.on(event, out));
-            devices.copied();
-        }
+        serve(threads, devices);
     };
     let life = {
         let what = what.clone();
         move || live(&threads, &what, || serve(&threads))
     };
-    let name = thread_name(style.name.as_deref(), &format!("copy{}", device.0));
+    let name = thread_name(style.name.as_deref(), part);
     std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
 }
 

@@ -1,6 +1,6 @@
 //! State that the threads of the real driver share, in addition to the state common to all drivers.
 
-use super::devices::{CopyJob, Devices};
+use super::devices::{Devices, Jobs};
 use super::host::Host;
 use super::hosting::Hosting;
 use super::ready::{OwnQueue, ReadyQueues};
@@ -16,7 +16,6 @@ use crate::memory::dlpack::{DlDevice, LentSite};
 use crate::region::{Block, MAX_DIMS};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -54,7 +53,8 @@ const NO_DEVICE: &str = "the runtime's units have no device; try a unit for that
 #[derive(Default)]
 pub(super) struct Crew {
     pub(super) units: Vec<JoinHandle<()>>,
-    pub(super) copies: Vec<JoinHandle<()>>,
+    /// The threads that work for devices.
+    pub(super) helpers: Vec<JoinHandle<()>>,
     /// The entrances through which children are submitted, one per host.
     pub(super) entrances: Vec<Arc<Entrance>>,
     /// The rayon pool of unit 0, if its host is a user's thread.
@@ -66,14 +66,14 @@ pub(super) struct Crew {
 /// The queues that the threads receive when they are started.
 pub(crate) struct Unstarted {
     pub(super) queues: Vec<OwnQueue>,
-    pub(super) copies: Vec<(DeviceId, Receiver<CopyJob>)>,
+    pub(super) jobs: Jobs,
 }
 
 impl Threads {
     /// Creates a driver without threads. If `devices` is `Some`, tasks are placed, even if the list is empty.
     pub(crate) fn new(shared: Shared, devices: Option<Vec<Box<dyn Device>>>) -> (Arc<Self>, Unstarted) {
         let (ready, queues) = ReadyQueues::new(&shared.machine, &shared.idle);
-        let (devices, copies) = devices.map(Devices::new).unzip();
+        let (devices, jobs) = devices.map(Devices::new).unzip();
         let units = shared.machine.num_units();
         if let Some(tracer) = &shared.tracer {
             tracer.set_clock(0);
@@ -96,7 +96,7 @@ impl Threads {
         let this = threads.this.clone();
         let interrupt = move || this.upgrade().into_iter().for_each(|threads| threads.interrupt_replays(None));
         let _first = threads.shared.interrupt.set(Box::new(interrupt));
-        (threads, Unstarted { queues, copies: copies.unwrap_or_default() })
+        (threads, Unstarted { queues, jobs: jobs.unwrap_or_default() })
     }
 
     /// Returns whether any thread may run any task.

@@ -3,11 +3,11 @@
 //! The caller submits the whole loop at once and does not wait for any iteration:
 //!
 //! - If the recording is frozen, the thread that ends an iteration begins the next one (`depend/replay`).
-//! - If all tasks form one run on a device that can repeat graphs (CUDA), the run is one task, and the device repeats its
-//!   launches. With a trace, the host repeats, so that each iteration is traced.
+//! - If all tasks form one run on a device that can repeat graphs (CUDA), the run is one task, and the device repeats
+//!   its launches. With a trace, the host repeats, so that each iteration is traced.
 //! - Otherwise, a task with weak accesses to everything that the recording uses is submitted in its place. Its body
-//!   submits an iteration as children. When they have ended, it is resumed and looks at the number. It occupies no thread
-//!   in between.
+//!   submits an iteration as children. When they have ended, it is resumed and looks at the number. It occupies no
+//!   thread in between.
 //! - In a simulation, no body runs, so that the number is unknown. All iterations that are allowed are submitted.
 //!
 //! An iteration in which a task fails or is skipped is the last one. Everything that the recording writes is then
@@ -59,10 +59,10 @@ impl Recording {
     /// Submits the tasks of the recording in a loop that ends when `x` is at most `bound`, and after `at_most`
     /// iterations in any case. Like a submission, the call does not wait.
     ///
-    /// `x` is a number that the recording computes, such as the residual of a solver. The runtime compares it after each
-    /// iteration, so that the first iteration always takes place. A number that is not comparable with `bound` (NaN)
-    /// ends the loop. All iterations get the values that parameters have now. To learn the number of iterations, let a
-    /// recorded task count them in a data object.
+    /// `x` is a number that the recording computes, such as the residual of a solver. The runtime compares it after
+    /// each iteration, so that the first iteration always takes place. A number that is not comparable with `bound`
+    /// (NaN) ends the loop. All iterations get the values that parameters have now. To learn the number of iterations,
+    /// let a recorded task count them in a data object.
     ///
     /// A task that fails, or that is skipped because its input is missing, ends the loop after its iteration. All
     /// regions that the recording writes are missing then. In a simulation, which has no values, `at_most` iterations

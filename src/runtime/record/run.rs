@@ -156,8 +156,8 @@ impl Run {
         Ok(is_whole)
     }
 
-    /// Submits the run as a single task or, with `repeat`, as a loop that its device repeats by itself. Returns false if
-    /// that is not possible, in which case nothing is submitted.
+    /// Submits the run as a single task or, with `repeat`, as a loop that its device repeats by itself. Returns false
+    /// if that is not possible, in which case nothing is submitted.
     pub(super) fn submit_whole(
         self: &Arc<Self>,
         steps: &[Box<dyn Step>],

@@ -4,7 +4,7 @@ use super::error::ApiError;
 use super::platform::Platform;
 use super::transfer::Transfer;
 use crate::kernel::Groups;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// An object of the interface: a stream, event, module, function, graph or node.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +28,24 @@ impl Handle {
 unsafe impl Send for Handle {}
 // SAFETY: a shared reference to a handle does not dereference the address either.
 unsafe impl Sync for Handle {}
+
+/// `CUmemAccessDesc` and `hipMemAccessDesc`: the access of a device to a pool's memory.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(in crate::device) struct PoolAccess {
+    location: c_uint,
+    device: c_int,
+    flags: c_uint,
+}
+
+impl PoolAccess {
+    /// Lets a device read and write.
+    pub(in crate::device) fn of_device(device: c_int) -> Self {
+        const DEVICE: c_uint = 1; // `..._MEM_LOCATION_TYPE_DEVICE`
+        const READ_AND_WRITE: c_uint = 3; // `..._ACCESS_FLAGS_PROT_READWRITE`
+        Self { location: DEVICE, device, flags: READ_AND_WRITE }
+    }
+}
 
 /// A kernel with its launch parameters.
 pub(in crate::device) struct KernelCall<'a> {
@@ -75,6 +93,12 @@ pub(in crate::device) trait Api: Platform {
 
     fn allocate(&self, bytes: usize) -> Result<usize, ApiError>;
     unsafe fn free(&self, base: usize) -> Result<(), ApiError>;
+    /// Makes the driver's pool of device memory keep all memory, and lets the other devices reach it. Returns a stream
+    /// in whose order memory is allocated and freed, or `None` if the driver or the device has no pools.
+    fn open_pool(&self) -> Result<Option<Handle>, ApiError>;
+    /// Allocates memory from the pool, which any stream may use from now on.
+    unsafe fn allocate_pooled(&self, stream: Handle, bytes: usize) -> Result<usize, ApiError>;
+    unsafe fn free_pooled(&self, stream: Handle, base: usize) -> Result<(), ApiError>;
     /// Allocates page-locked host memory that all devices can use for copies.
     fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError>;
     unsafe fn free_host(&self, base: usize) -> Result<(), ApiError>;
@@ -145,8 +169,8 @@ pub(in crate::device) trait Api: Platform {
     fn has_loops(&self) -> bool {
         false
     }
-    /// Adds a loop to a graph. Returns the handle of its condition, which holds at first, and the graph of an iteration,
-    /// which belongs to the loop.
+    /// Adds a loop to a graph. Returns the handle of its condition, which holds at first, and the graph of an
+    /// iteration, which belongs to the loop.
     unsafe fn add_loop(&self, _graph: Handle) -> Result<(u64, Handle), ApiError> {
         unreachable!("the library has no loops")
     }

@@ -14,6 +14,7 @@ use crate::error::DeviceError;
 use crate::kernel::{self, ArgumentValue, Code, Groups, KernelText, Program, RawHandles};
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
+use crate::sync::may_block;
 use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -44,7 +45,7 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn reach(&self, base: usize) -> bool {
         let reached = self.device.try_call(|api| {
-            // SAFETY: the region belongs to a task that is being enqueued, so the device that owns the memory is
+            // SAFETY: the memory belongs to a task that is being enqueued or to a copy, so the device that owns it is
             // open.
             unsafe {
                 let owner = api.owner(base)?;
@@ -83,8 +84,7 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn allocate(&self, bytes: usize) -> Result<(Memory<A>, usize), DeviceError> {
         let device = &self.device;
-        let block =
-            device.memory.take(bytes, |bytes| device.try_call(|api| api.allocate(bytes)), |base| device.free(base));
+        let block = device.memory.take(bytes, |bytes| device.allocate(bytes), |base| device.free(base));
         let (base, bytes) = block.map_err(|refusal| match refusal.code {
             // A size can only be invalid because it is too large.
             code @ (OUT_OF_MEMORY | INVALID_VALUE) => DeviceError::OutOfMemory {
@@ -100,7 +100,7 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn reuses_memory(&self) -> bool {
-        !self.device.memory.is_exact
+        !self.is_exact
     }
 
     fn reaches_unified(&self) -> bool {
@@ -123,9 +123,15 @@ impl<A: Api> Backend for Addressed<A> {
         self.device.call_stream(|api| unsafe { api.prefetch(stream.raw, first, bytes, to_host) })
     }
 
+    fn copies_block(&self) -> bool {
+        true
+    }
+
     fn host_memory(&self, bytes: usize) -> Result<Option<(HostMemory<A>, *mut u8)>, DeviceError> {
         let device = &self.device;
         let allocate = |bytes| device.try_call(|api| api.allocate_host(bytes));
+        // Few sizes, so that few chunks are page-locked.
+        let bytes = bytes.checked_next_power_of_two().unwrap_or(bytes);
         match device.host_memory.take(bytes, allocate, |base| device.free_host(base)) {
             Ok((base, bytes)) => {
                 let memory = HostMemory { device: device.clone(), base, bytes };
@@ -156,6 +162,10 @@ impl<A: Api> Backend for Addressed<A> {
         })?;
         let raw = self.device.call(A::create_stream)?;
         Ok(Stream { device: self.device.clone(), raw, watch })
+    }
+
+    fn locks_pages(&self) -> bool {
+        true
     }
 
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
@@ -315,7 +325,8 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn record(&self, stream: &Stream<A>) -> Result<Arc<Event<A>>, DeviceError> {
         let used = self.device.events.lock().pop();
-        let raw = used.map_or_else(|| self.device.call(|api| api.create_event(false)), Ok)?;
+        let raw = used.map_or_else(|| self.device.call_at_once(|api| api.create_event(false)), Ok);
+        let raw = raw.map_err(|refusal| self.device.error(refusal))?;
         let event = Event { device: self.device.clone(), raw, watcher: stream.watch.watcher() };
         // SAFETY: the stream and the event are alive.
         self.device.call_stream(|api| unsafe { api.record(stream.raw, raw) })?;
@@ -341,6 +352,7 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn synchronize(&self, event: &Arc<Event<A>>) -> Result<(), DeviceError> {
+        may_block();
         // SAFETY: the event is alive.
         self.device.call_stream(|api| unsafe { api.synchronize(event.raw) })
     }

@@ -1,5 +1,5 @@
-//! CUDA and HIP graphs of kernels. A graph is built node by node and instantiated once. In CUDA, it may be the iteration
-//! of a loop.
+//! CUDA and HIP graphs of kernels. A graph is built node by node and instantiated once. In CUDA, it may be the
+//! iteration of a loop.
 
 use super::arguments::Arguments;
 use super::{Addressed, Api, Device, Function, GraphNode, Handle, KernelCall};

@@ -1,10 +1,10 @@
 //! The [`Backend`] for interfaces whose device memory has addresses: CUDA and HIP, which differ mostly in names.
 //!
-//! Memory and events are reused rather than freed. One thread per stream waits for the events for which callbacks are
-//! registered. Compiled programs are cached on disk. Invariants:
+//! Memory and events are reused rather than freed, unless memory comes from the driver's pool. One thread per stream
+//! waits for the events for which callbacks are registered. Compiled programs are cached on disk. Invariants:
 //! 1. Every call to the interface is made after [`Api::bind`] on the same thread. Calls that take a stream or an
 //!    event rely on the last binding, because the interface returns an error if it is wrong; all other calls bind
-//!    again.
+//!    again. They may block, with a few exceptions ([`Device::call_at_once`]).
 //! 2. Each raw object has a single owner in [`objects`], which destroys it and keeps the device open.
 
 mod api;
@@ -26,7 +26,7 @@ mod times;
 mod transfer;
 mod watcher;
 
-pub(in crate::device) use api::{Api, Handle, KernelCall};
+pub(in crate::device) use api::{Api, Handle, KernelCall, PoolAccess};
 pub(in crate::device) use compile::compile_for;
 pub(in crate::device) use compiler::{Compiler, RawUnit};
 pub(in crate::device) use discovery::{all_are_peers, find, survey};
@@ -54,6 +54,8 @@ pub(in crate::device) struct Addressed<A: Api> {
     free_bytes: u64,
     threads_at_once: u64,
     reaches_unified: bool,
+    /// Whether memory is allocated as it is requested, and not reused.
+    is_exact: bool,
     /// The device's architecture.
     target: String,
     /// The recipes that compile for the architecture, the best first, or the reason why there are none.
@@ -69,6 +71,22 @@ const THREADS_OF_A_PROCESSOR: u64 = 2048;
 /// The dynamic shared memory that every function may have without permission.
 const SHARED_BYTES: u32 = 48 << 10;
 
+/// The size of the page-locked memory for which staging memory is allocated ahead.
+const HOST_BYTES: usize = 1 << 30;
+
+/// Returns whether the environment requests memory from the driver's pool. Without this, memory is reused here
+/// ([`recycler`]).
+fn pool_is_wanted() -> bool {
+    match std::env::var("THALWEG_DEVICE_MEMORY").as_deref() {
+        Ok("pool") => true,
+        Ok("" | "recycler") | Err(_) => false,
+        Ok(other) => {
+            log!(warn, "cannot allocate device memory by THALWEG_DEVICE_MEMORY={other}; try pool or recycler");
+            false
+        }
+    }
+}
+
 impl<A: Api> Addressed<A> {
     /// Opens a discovered device.
     fn open(
@@ -80,16 +98,27 @@ impl<A: Api> Addressed<A> {
     ) -> Result<Self, DeviceError> {
         static OPENED: AtomicU64 = AtomicU64::new(0);
         let number = OPENED.fetch_add(1, Ordering::Relaxed) + 1;
-        let device = Device {
+        let is_exact = std::env::var("THALWEG_EXACT_MEMORY").is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
+        let mut device = Device {
             api,
             number,
             name,
-            memory: Recycler::from_environment(),
-            host_memory: Recycler::default(),
+            memory: Recycler::passing_on(),
+            pool: None,
+            host_memory: Recycler::of_memory(HOST_BYTES),
             events: Mutex::default(),
             timed_events: Mutex::default(),
         };
         let free_bytes = device.call(A::free_bytes)?;
+        if !is_exact && pool_is_wanted() {
+            device.pool = device.call(A::open_pool)?;
+            if device.pool.is_none() {
+                log!(warn, "{} has no pool of memory that all devices reach; the runtime reuses its own", device.name);
+            }
+        }
+        if !is_exact && device.pool.is_none() {
+            device.memory = Recycler::of_memory(usize::try_from(free_bytes).unwrap_or(usize::MAX));
+        }
         let reaches_unified = device.call(A::reaches_unified)?;
         let cache = Cache::from_environment();
         let threads_at_once = u64::from(processors) * THREADS_OF_A_PROCESSOR;
@@ -97,6 +126,7 @@ impl<A: Api> Addressed<A> {
             device: Arc::new(device),
             free_bytes,
             reaches_unified,
+            is_exact,
             threads_at_once,
             target: target.to_owned(),
             recipes,
@@ -194,17 +224,10 @@ impl<A: Api> Addressed<A> {
     ) -> Result<(), DeviceError> {
         let mut owner = self.device.api.id();
         if direction == Direction::Across {
-            owner = self.device.call(|api| {
-                // SAFETY: the caller keeps both ends valid until the copy has ended, so the device that owns the
-                // memory is open.
-                unsafe {
-                    let owner = api.owner(from)?;
-                    if owner != api.id() {
-                        let _ = self.peers.reach(api, &self.device.name, owner); // otherwise through the host
-                    }
-                    Ok(owner)
-                }
-            })?;
+            // SAFETY: the caller keeps both ends valid until the copy has ended, so the device that owns the memory is
+            // open.
+            let found = self.device.call_at_once(|api| unsafe { api.owner(from) });
+            owner = found.map_err(|refusal| self.device.error(refusal))?;
         }
         self.device.call_stream(|api| {
             for transfer in transfers(direction, from, to, slab) {

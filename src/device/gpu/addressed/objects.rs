@@ -9,6 +9,7 @@ use super::recycler::Recycler;
 use super::watcher::{Watch, Watcher};
 use crate::device::visit::{self, Visit};
 use crate::error::DeviceError;
+use crate::sync::may_block;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(super) struct Device<A: Api> {
     pub(super) number: u64,
     pub(super) name: String,
     pub(super) memory: Recycler,
+    /// The stream in whose order the driver's pool allocates and frees memory, if the pool is used.
+    pub(super) pool: Option<Handle>,
     /// Recycled page-locked host memory.
     pub(super) host_memory: Recycler,
     /// Unused events, kept for reuse.
@@ -92,12 +95,18 @@ fn restore<A: Api>(context: usize) {
 }
 
 impl<A: Api> Device<A> {
-    /// Binds this device and calls the interface.
+    /// Binds this device and makes a call that may block.
     pub(super) fn call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, DeviceError> {
         self.try_call(call).map_err(|refusal| self.error(refusal))
     }
 
     pub(super) fn try_call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        may_block();
+        self.call_at_once(call)
+    }
+
+    /// Binds this device and makes a call that waits for nothing.
+    pub(super) fn call_at_once<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
         let _visit = Visit::begin();
         self.bind()?;
         call(&self.api)
@@ -110,7 +119,7 @@ impl<A: Api> Device<A> {
         Ok(())
     }
 
-    /// Makes a call that takes a stream or an event, for which the last binding suffices.
+    /// Makes a call that takes a stream or an event, for which the last binding suffices, and that waits for nothing.
     pub(super) fn call_stream<T>(&self, call: impl FnMut(&A) -> Result<T, ApiError>) -> Result<T, DeviceError> {
         self.try_call_stream(call).map_err(|refusal| self.error(refusal))
     }
@@ -141,9 +150,22 @@ impl<A: Api> Device<A> {
         A::error(refusal, &self.name)
     }
 
+    pub(super) fn allocate(&self, bytes: usize) -> Result<usize, ApiError> {
+        self.try_call(|api| match self.pool {
+            // SAFETY: the device keeps its stream until all memory is freed.
+            Some(stream) => unsafe { api.allocate_pooled(stream, bytes) },
+            None => api.allocate(bytes),
+        })
+    }
+
     pub(super) fn free(&self, base: usize) {
-        // SAFETY: the recycler passes only unused blocks, and each of them once.
-        self.clean_up(|api| unsafe { api.free(base) });
+        // SAFETY: the recycler passes only unused blocks, and each of them once. They come from `allocate`.
+        self.clean_up(|api| unsafe {
+            match self.pool {
+                Some(stream) => api.free_pooled(stream, base),
+                None => api.free(base),
+            }
+        });
     }
 
     pub(super) fn free_host(&self, base: usize) {
@@ -156,8 +178,12 @@ impl<A: Api> Drop for Device<A> {
     fn drop(&mut self) {
         self.memory.clear(|base| self.free(base));
         self.host_memory.clear(|base| self.free_host(base));
-        let timed = std::mem::take(&mut *self.timed_events.lock());
-        for event in self.events.lock().drain(..).chain(timed) {
+        if let Some(stream) = self.pool {
+            // SAFETY: all memory is freed, so nothing uses the stream any more.
+            self.clean_up(|api| unsafe { api.destroy_stream(stream) });
+        }
+        let timed = std::mem::take(self.timed_events.get_mut());
+        for event in std::mem::take(self.events.get_mut()).into_iter().chain(timed) {
             // SAFETY: no `Event` or `Stamp` refers to this raw event any more.
             self.clean_up(|api| unsafe { api.destroy_event(event) });
         }
@@ -172,7 +198,8 @@ impl<A: Api> Drop for Memory<A> {
 
 impl<A: Api> Drop for UnifiedMemory<A> {
     fn drop(&mut self) {
-        self.device.free(self.base);
+        // SAFETY: this value is the memory's only owner, and nothing uses the memory any more.
+        self.device.clean_up(|api| unsafe { api.free(self.base) });
     }
 }
 

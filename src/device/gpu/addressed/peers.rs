@@ -1,4 +1,6 @@
-//! Direct access from one device to the memory of others. Access is enabled once, when it is first needed.
+//! Direct access from one device to the memory of others. Access is enabled when it is first needed. The call may
+//! block, so it is made without a lock; if two threads make it at once, the second learns that access is enabled
+//! already.
 
 use super::api::Api;
 use super::error::{ApiError, PEER_ACCESS_ALREADY_ENABLED};
@@ -15,9 +17,9 @@ impl Peers {
     /// # Safety
     /// [`Api::owner`] must have returned `peer` for memory that is still in use.
     pub(super) unsafe fn reach<A: Api>(&self, api: &A, name: &str, peer: usize) -> bool {
-        let mut asked = self.0.lock();
-        if let Some((_, reached)) = asked.iter().find(|(known, _)| *known == peer) {
-            return *reached;
+        let known = self.0.lock().iter().find(|(known, _)| *known == peer).map(|(_, reached)| *reached);
+        if let Some(reached) = known {
+            return reached;
         }
         // SAFETY: the caller got `peer` from `Api::owner`, and the memory in use keeps that device open.
         let reached = match unsafe { api.enable_peer(peer) } {
@@ -27,7 +29,7 @@ impl Peers {
                 false
             }
         };
-        asked.push((peer, reached));
+        self.0.lock().push((peer, reached));
         reached
     }
 }

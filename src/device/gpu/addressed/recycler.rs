@@ -1,82 +1,177 @@
-//! Device memory that is reused rather than freed, because freeing waits for all work on the device.
+//! Device memory and page-locked host memory that is reused rather than freed, because freeing waits for all work on
+//! the device.
 //!
-//! The interfaces' own memory pools are not used: HIP's pools lose or corrupt memory in several HIP versions, and
-//! CUDA's pools require peer access to be granted separately. Tasks allocate the same few sizes again and again, so
-//! this simple module suffices.
+//! Requests are rounded up to *classes*, eight for each power of two, so requests of similar sizes use the same blocks.
+//! Allocating may wait for the device too. Therefore blocks are allocated ahead, in *chunks*: a chunk has at least as
+//! many blocks as its class had before, up to a limit. After its first iterations, a program that repeats itself
+//! allocates nothing. A chunk is freed only if memory is short and none of its blocks is in use.
+//!
+//! The driver's own pools are an alternative, to be measured (`THALWEG_DEVICE_MEMORY=pool`; `docs/gpu.md`).
 //!
 //! Blocks are returned only when nothing uses them any more, so they can be given to another task at once.
 //! With `THALWEG_EXACT_MEMORY=1` nothing is reused: each request gets memory of exactly its size, which is freed when
 //! it is returned. So tools such as compute-sanitizer find accesses beyond the end or after the release.
 //!
-//! Invariants, unless memory is exact:
+//! Invariants, if memory is reused:
 //! 1. A block is either in use or free, never both.
 //! 2. A request, rounded up to whole granules, gets a block that is at most one eighth larger than the rounded size.
-//! 3. A request is refused only if the allocation fails while there are no free blocks.
+//! 3. A request is refused only if an allocation of its rounded size fails while each chunk has a block in use.
+//! 4. Nothing is allocated or freed while the lock is held.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// Block sizes are multiples of this. It matches the alignment of the interfaces' own allocations.
 const GRANULE_BYTES: usize = 512;
+/// The maximum size of a class's first chunk, unless a single block is larger. It matches the size of a GPU's pages.
+const FIRST_BYTES: usize = 2 << 20;
+/// The maximum size of a chunk of several blocks.
+const MOST_BYTES: usize = 256 << 20;
 
-/// The free blocks of a device, by size.
+/// The blocks of a device's memory or of page-locked memory.
 #[derive(Debug, Default)]
 pub(super) struct Recycler {
-    free: Mutex<BTreeMap<usize, Vec<usize>>>,
-    pub(super) is_exact: bool,
+    blocks: Mutex<Blocks>,
+    /// Whether each request is passed on as it is.
+    passes_on: bool,
+    /// The maximum size of a chunk of several blocks.
+    ahead_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Blocks {
+    /// The addresses of free blocks, by size.
+    free: BTreeMap<usize, Vec<usize>>,
+    /// All chunks, by address.
+    chunks: BTreeMap<usize, Chunk>,
+    /// The number of blocks of each size, in use or free.
+    made: BTreeMap<usize, usize>,
+}
+
+/// Adjacent blocks that were allocated together.
+#[derive(Debug)]
+struct Chunk {
+    block_bytes: usize,
+    count: usize,
+    in_use: usize,
+}
+
+/// Rounds a size up to its class.
+fn class_of(bytes: usize) -> usize {
+    let step = bytes.checked_next_power_of_two().map_or(GRANULE_BYTES, |power| (power / 16).max(GRANULE_BYTES));
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }
 
 impl Recycler {
-    /// Returns a recycler that reuses memory, unless the environment requests exact memory.
-    pub(super) fn from_environment() -> Self {
-        let set = std::env::var("THALWEG_EXACT_MEMORY").unwrap_or_default();
-        Self { is_exact: !matches!(set.as_str(), "" | "0"), ..Self::default() }
+    /// Returns a recycler that passes each request on.
+    pub(super) fn passing_on() -> Self {
+        Self { passes_on: true, ..Self::default() }
+    }
+
+    /// Returns a recycler for a memory of this size.
+    pub(super) fn of_memory(bytes: usize) -> Self {
+        Self { ahead_bytes: (bytes / 64).min(MOST_BYTES), ..Self::default() }
     }
 
     /// Returns the address and the size of a block of at least `bytes` bytes.
     ///
-    /// If no free block fits, `allocate` creates a new block. If `allocate` fails, all free blocks are passed to
-    /// `free`, and `allocate` is called again.
+    /// If no free block fits, `allocate` creates a chunk: of several blocks, or else of one. If there is no memory for
+    /// it, all unused chunks are passed to `free` first, and the block is made no larger than necessary.
     pub(super) fn take<E>(
         &self,
         bytes: usize,
         allocate: impl Fn(usize) -> Result<usize, E>,
         free: impl Fn(usize),
     ) -> Result<(usize, usize), E> {
-        if self.is_exact {
+        if self.passes_on {
             return allocate(bytes.max(1)).map(|address| (address, bytes));
         }
         let bytes = bytes.max(1).checked_next_multiple_of(GRANULE_BYTES).unwrap_or(bytes);
-        if let Some(block) = self.reuse(bytes) {
+        let class = class_of(bytes);
+        let count = {
+            let mut blocks = self.blocks.lock();
+            if let Some(block) = blocks.reuse(bytes) {
+                return Ok(block);
+            }
+            let first = FIRST_BYTES.min(self.ahead_bytes / 8) / class;
+            blocks.made.get(&class).map_or(first, |made| first.max(*made)).min(self.ahead_bytes / class)
+        };
+        let make = |size: usize, count: usize| {
+            let address = allocate(size * count)?;
+            self.blocks.lock().add(address, size, count);
+            Ok((address, size))
+        };
+        if count > 1
+            && let Ok::<_, E>(block) = make(class, count)
+        {
             return Ok(block);
         }
-        let made = allocate(bytes).or_else(|error| if self.clear(free) { allocate(bytes) } else { Err(error) });
-        made.map(|address| (address, bytes))
+        make(class, 1).or_else(|error| if self.clear(free) || bytes < class { make(bytes, 1) } else { Err(error) })
     }
 
-    fn reuse(&self, bytes: usize) -> Option<(usize, usize)> {
-        let mut free = self.free.lock();
-        let (&size, blocks) = free.range_mut(bytes..=bytes.saturating_add(bytes / 8)).next()?;
-        let address = blocks.pop();
-        if blocks.is_empty() {
-            free.remove(&size);
-        }
-        address.map(|address| (address, size))
-    }
-
-    /// Takes back a block. If memory is exact, passes the block to `free`.
+    /// Takes back a block. If requests are passed on, passes the block to `free`.
     pub(super) fn give_back(&self, address: usize, bytes: usize, free: impl Fn(usize)) {
-        if self.is_exact {
+        if self.passes_on {
             return free(address);
         }
-        self.free.lock().entry(bytes).or_default().push(address);
+        let mut blocks = self.blocks.lock();
+        blocks.chunk_of(address).in_use -= 1;
+        blocks.free.entry(bytes).or_default().push(address);
     }
 
-    /// Passes all free blocks to `free`, and returns whether there were any.
+    /// Passes all unused chunks to `free`, and returns whether there were any.
     pub(super) fn clear(&self, free: impl Fn(usize)) -> bool {
-        let blocks = std::mem::take(&mut *self.free.lock());
-        blocks.values().flatten().for_each(|address| free(*address));
-        !blocks.is_empty()
+        let unused = self.blocks.lock().take_unused();
+        unused.iter().for_each(|address| free(*address));
+        !unused.is_empty()
+    }
+}
+
+impl Blocks {
+    /// Takes a free block of this size, or of one that is at most an eighth larger.
+    fn reuse(&mut self, bytes: usize) -> Option<(usize, usize)> {
+        let (&size, addresses) = self.free.range_mut(bytes..=bytes.saturating_add(bytes / 8)).next()?;
+        let address = addresses.pop();
+        if addresses.is_empty() {
+            self.free.remove(&size);
+        }
+        let address = address.expect("a size without free blocks has no entry");
+        self.chunk_of(address).in_use += 1;
+        Some((address, size))
+    }
+
+    fn chunk_of(&mut self, address: usize) -> &mut Chunk {
+        let (_, chunk) = self.chunks.range_mut(..=address).next_back().expect("each block belongs to a chunk");
+        chunk
+    }
+
+    /// Adds a chunk, whose first block is in use.
+    fn add(&mut self, address: usize, block_bytes: usize, count: usize) {
+        self.chunks.insert(address, Chunk { block_bytes, count, in_use: 1 });
+        *self.made.entry(block_bytes).or_default() += count;
+        if count > 1 {
+            let others = (1..count).rev().map(|n| address + n * block_bytes); // so that the next one is taken first
+            self.free.entry(block_bytes).or_default().extend(others);
+        }
+    }
+
+    /// Removes all chunks without blocks in use, and returns their addresses.
+    fn take_unused(&mut self) -> Vec<usize> {
+        let is_unused = |(first, chunk): (&usize, &Chunk)| (chunk.in_use == 0).then_some(*first);
+        let unused: Vec<_> = self.chunks.iter().filter_map(is_unused).collect();
+        for first in &unused {
+            let Some(Chunk { block_bytes, count, .. }) = self.chunks.remove(first) else { continue };
+            let range = *first..first + block_bytes * count;
+            if let Some(addresses) = self.free.get_mut(&block_bytes) {
+                addresses.retain(|address| !range.contains(address));
+            }
+            if let Some(made) = self.made.get_mut(&block_bytes) {
+                *made -= count;
+            }
+        }
+        self.free.retain(|_, addresses| !addresses.is_empty());
+        self.made.retain(|_, made| *made > 0);
+        unused
     }
 }
 
@@ -144,13 +239,51 @@ mod tests {
 
     #[test]
     fn exact_memory_is_never_reused() {
-        let (heap, recycler) = (Heap::new(1 << 20), Recycler { is_exact: true, ..Recycler::default() });
+        let (heap, recycler) = (Heap::new(1 << 20), Recycler::passing_on());
         for n in 0..3 {
             let (address, bytes) = heap.take(&recycler, 1000).unwrap();
             assert_eq!((heap.blocks.borrow()[&address], bytes, *heap.allocations.borrow()), (1000, 1000, n + 1));
             recycler.give_back(address, bytes, |address| heap.free(address));
         }
         assert!(heap.blocks.borrow().is_empty());
+    }
+
+    #[test]
+    fn similar_sizes_use_the_same_blocks() {
+        let (heap, recycler) = (Heap::new(1 << 20), Recycler::default());
+        for bytes in [9 << 10, (9 << 10) - 700, (8 << 10) + 1] {
+            let (address, size) = heap.take(&recycler, bytes).unwrap();
+            assert_eq!(size, 9 << 10);
+            recycler.give_back(address, size, |_| unreachable!());
+        }
+        assert_eq!(*heap.allocations.borrow(), 1);
+    }
+
+    #[test]
+    fn blocks_are_allocated_ahead() {
+        let (heap, recycler) = (Heap::new(1 << 20), Recycler::of_memory(1 << 20)); // chunks of at most 16 KiB
+        let blocks: Vec<_> = (0..32).map(|_| heap.take(&recycler, 1024).unwrap()).collect();
+        assert_eq!(*heap.allocations.borrow(), 5, "of 2, 2, 4, 8 and 16 blocks");
+        let mut addresses: Vec<_> = blocks.iter().map(|(address, _)| *address).collect();
+        addresses.sort_unstable();
+        assert!(addresses.windows(2).all(|two| two[0] + 1024 <= two[1]), "blocks do not overlap");
+        assert_eq!(heap.take(&recycler, 100_000).unwrap().1, 104 << 10, "a block that is larger than a chunk");
+        assert!(!recycler.clear(|_| unreachable!()), "all chunks are in use");
+        for &(address, bytes) in &blocks[..5] {
+            recycler.give_back(address, bytes, |_| unreachable!());
+        }
+        recycler.clear(|address| heap.free(address));
+        assert_eq!(heap.blocks.borrow().len(), 4, "the first two chunks are unused, the third is in part");
+        heap.take(&recycler, 1024).unwrap();
+        assert_eq!(*heap.allocations.borrow(), 6, "the free block of the third chunk is used");
+    }
+
+    #[test]
+    fn single_block_is_allocated_if_there_is_no_room_for_more() {
+        let (heap, recycler) = (Heap::new(3000), Recycler::of_memory(1 << 20));
+        assert_eq!((heap.take(&recycler, 1024).unwrap().1, heap.blocks.borrow().len()), (1024, 1));
+        let (heap, recycler) = (Heap::new(9000), Recycler::default());
+        assert_eq!(heap.take(&recycler, 8300).unwrap().1, 17 * 512, "its class would have 9216 bytes");
     }
 
     proptest! {

@@ -124,6 +124,9 @@ impl Api for Compiling {
 
     fn allocate(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
     unsafe fn free(&self, _: usize) -> Result<(), ApiError> { unreachable!() }
+    fn open_pool(&self) -> Result<Option<Handle>, ApiError> { unreachable!() }
+    unsafe fn allocate_pooled(&self, _: Handle, _: usize) -> Result<usize, ApiError> { unreachable!() }
+    unsafe fn free_pooled(&self, _: Handle, _: usize) -> Result<(), ApiError> { unreachable!() }
     fn allocate_host(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
     unsafe fn free_host(&self, _: usize) -> Result<(), ApiError> { unreachable!() }
     fn reaches_unified(&self) -> Result<bool, ApiError> { Ok(false) }

@@ -28,7 +28,8 @@ pub(in crate::device) struct Anchor<A: Api> {
 impl<A: Api> Addressed<A> {
     pub(super) fn stamp(&self, stream: &Stream<A>) -> Result<Stamp<A>, DeviceError> {
         let used = self.device.timed_events.lock().pop();
-        let raw = used.map_or_else(|| self.device.call(|api| api.create_event(true)), Ok)?;
+        let raw = used.map_or_else(|| self.device.call_at_once(|api| api.create_event(true)), Ok);
+        let raw = raw.map_err(|refusal| self.device.error(refusal))?;
         let stamp = Stamp { device: self.device.clone(), raw, anchor: self.anchor.lock().clone() };
         // SAFETY: the stream and the event are alive.
         self.device.call_stream(|api| unsafe { api.record(stream.raw, raw) })?;

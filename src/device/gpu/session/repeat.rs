@@ -1,8 +1,8 @@
 //! Loops that a device ends by itself: a graph whose node of kernels is repeated as long as the last of them says so.
 //!
-//! The launches of one iteration are recorded as for a [graph](super::super::graph), and followed by a kernel that counts the
-//! iteration and compares a number with a bound (`kernels/repeat.cl`). A loop is launched once, so the graph is made for
-//! this launch and not kept.
+//! The launches of one iteration are recorded as for a [graph](super::super::graph), and followed by a kernel that
+//! counts the iteration and compares a number with a bound (`kernels/repeat.cl`). A loop is launched once, so the graph
+//! is made for this launch and not kept.
 //!
 //! The kernels of one iteration run after all kernels of the previous one, so iterations may use the same scratch
 //! memory. The counter is not scratch memory, because it lasts for the whole loop.

@@ -16,8 +16,8 @@ const PREFETCH_FROM_BYTES: usize = 1 << 16;
 
 /// A command to a device's copy engine.
 pub(in crate::driver::threads) enum CopyJob {
-    /// Perform a copy.
-    Copy(CopyId, Box<DeviceCopy>),
+    /// Perform a copy, from the device `via` through the host if there is one.
+    Copy { id: CopyId, via: Option<DeviceId>, copy: Box<DeviceCopy> },
     /// Stop the copy engine.
     Stop,
 }
@@ -67,31 +67,48 @@ impl Devices {
             _ => target.or(source),
         };
         let maker = maker.expect("a copy has a device at one end at least");
-        let device = |id: DeviceId| &*self.devices[id.index()];
-        // SAFETY: the copy pins both replicas, so their memory stays allocated. Until the copy has completed, the
-        // directory lets nothing else write its source or use its target. The copied boxes are inside the boxes that
-        // the replicas hold, so all accesses are in bounds.
-        unsafe {
-            if let (End::Device(_), Some(source), End::Device(_)) = (copy.from, source, copy.to)
-                && device(source).domain() != device(maker).domain()
-            {
-                copy_through_host(device(source), device(maker), &copy)?;
-                return Ok(true);
-            }
-            match device(maker).copy(&copy, *id)? {
-                Copying::Arrived => return Ok(true),
-                Copying::Enqueued => self.queue(maker).announce(),
-                Copying::Apart => {
-                    self.copying.fetch_add(1, Ordering::SeqCst);
-                    if self.engines[maker.index()].send(CopyJob::Copy(*id, Box::new(copy))).is_err() {
-                        self.copied();
-                        device(maker).copy_now(&copy)?;
-                        return Ok(true);
-                    }
+        // Copies between devices that cannot reach each other wait for both of them.
+        let via = source.filter(|source| {
+            matches!((copy.from, copy.to), (End::Device(_), End::Device(_)))
+                && self.domain(*source) != self.domain(maker)
+        });
+        let made = match via {
+            Some(_) => Copying::Apart,
+            // SAFETY: the copy pins both replicas, so their memory stays allocated. Until the copy has completed, the
+            // directory lets nothing else write its source or use its target. The copied boxes are inside the boxes
+            // that the replicas hold, so all accesses are in bounds.
+            None => unsafe { self.devices[maker.index()].copy(&copy, *id)? },
+        };
+        match made {
+            Copying::Arrived => return Ok(true),
+            Copying::Enqueued => self.queue(maker).announce(),
+            Copying::Apart => {
+                self.copying.fetch_add(1, Ordering::SeqCst);
+                let job = CopyJob::Copy { id: *id, via, copy: Box::new(copy) };
+                if self.engines[maker.index()].send(job).is_err() {
+                    self.copied();
+                    // SAFETY: the same argument as for the copy above.
+                    unsafe { self.make(maker, via, &copy)? };
+                    return Ok(true);
                 }
             }
         }
         Ok(false)
+    }
+
+    /// Makes a copy and waits for its end. If `via` is a device, the copy comes from it through the host.
+    ///
+    /// # Safety
+    /// Same contract as [`Device::copy_now`].
+    unsafe fn make(&self, maker: DeviceId, via: Option<DeviceId>, copy: &DeviceCopy) -> Result<(), DeviceError> {
+        let maker = &*self.devices[maker.index()];
+        // SAFETY: the caller's promise.
+        unsafe {
+            match via {
+                Some(source) => copy_through_host(&*self.devices[source.index()], maker, copy),
+                None => maker.copy_now(copy),
+            }
+        }
     }
 
     /// Moves the pages of a block of unified memory to the space that uses them next. Returns whether the block needs
@@ -120,11 +137,11 @@ impl Devices {
 
     /// Performs a job of a device's copy engine. Returns the resulting event, or `None` for [`CopyJob::Stop`].
     pub(in crate::driver::threads) fn serve(&self, device: DeviceId, job: &CopyJob) -> Option<Event<'static>> {
-        let CopyJob::Copy(id, copy) = job else { return None };
+        let CopyJob::Copy { id, via, copy } = job else { return None };
         let start = Instant::now();
         // SAFETY: both replicas are pinned until the copy is reported as finished, so their memory stays allocated.
         // Until then the directory keeps all other users away, so nothing accesses the memory concurrently.
-        let copied = unsafe { self.devices[device.index()].copy_now(copy) };
+        let copied = unsafe { self.make(device, *via, copy) };
         let elapsed_ns = start.elapsed().as_nanos() as Nanos;
         let arrived = |()| Event::Copied(*id, Some(CopyTime::alone(elapsed_ns)));
         Some(copied.map_or_else(|error| Event::CopyFailed(*id, device, error), arrived))
@@ -140,11 +157,12 @@ impl Devices {
         self.copying.load(Ordering::SeqCst) > 0
     }
 
-    /// Stops all copy engines.
+    /// Stops all copy engines, and the thread that page-locks memory.
     pub(in crate::driver::threads) fn stop(&self) {
         for engine in &self.engines {
             let _ = engine.send(CopyJob::Stop); // sending fails only if the engine has already ended
         }
+        let _ = self.locks.send(None); // likewise
     }
 }
 

@@ -1,11 +1,12 @@
-//! Homes of data objects: their addresses, and page-locking them if that pays off.
+//! Homes of data objects: their addresses, and which of them are page-locked.
 
 use super::Devices;
+use super::page_locks::PageLock;
 use crate::ids::DataId;
 use crate::memory::DataCell;
 use crate::region::MAX_DIMS;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// Minimum array size for page-locking, which takes longer than it saves on smaller arrays. Smaller copies do not
 /// trigger page-locking either.
@@ -23,20 +24,18 @@ pub(super) struct Home {
     /// Alignment of each element's address, which replicas must preserve.
     pub(super) element_align: usize,
     /// Number of bytes that may be page-locked.
-    lockable_bytes: usize,
+    pub(super) lockable_bytes: usize,
     /// Whether the array is page-locked only on request, because its pages are not allocated until the first touch.
     by_request: bool,
     /// Number of copies so far that were large enough to count towards page-locking.
     copies: AtomicUsize,
-    /// Guard that undoes the page-locking. Unset until locking is attempted; `None` inside if the array cannot be
-    /// locked.
-    pin_memory: OnceLock<Option<Box<dyn Send + Sync>>>,
+    pub(super) page_lock: PageLock,
 }
 
 impl Home {
     /// Returns whether the home is page-locked.
     pub(super) fn is_locked(&self) -> bool {
-        matches!(self.pin_memory.get(), Some(Some(_)))
+        self.page_lock.is_locked()
     }
 }
 
@@ -61,39 +60,27 @@ impl Devices {
             lockable_bytes: if lockable { bytes } else { 0 },
             by_request: cell.is_reserved(),
             copies: AtomicUsize::new(0),
-            pin_memory: OnceLock::new(),
+            page_lock: PageLock::default(),
         };
         self.homes.insert(cell.datum.id, Arc::new(home));
     }
 
-    /// Page-locks a home if that pays off. Called before an accelerator copies `bytes` bytes from or to the home.
+    /// Requests that a home be page-locked if that pays off. Called before an accelerator copies `bytes` bytes from or
+    /// to the home.
     pub(super) fn prepare_home(&self, data: DataId, bytes: u64) {
         let home = self.home(data);
         if home.by_request || home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {
             return;
         }
         if home.copies.fetch_add(1, Ordering::Relaxed) + 1 >= PAGE_LOCK_AT_COPY {
-            self.lock_home(&home);
+            self.request_lock(&home);
         }
-    }
-
-    fn lock_home(&self, home: &Home) {
-        home.pin_memory.get_or_init(|| {
-            // SAFETY: the home outlives the lock, because [`Driver::unregister`](crate::driver::Driver) undoes the
-            // lock and is called before the home is freed.
-            self.devices.iter().find_map(|device| unsafe { device.pin_memory(home.base, home.lockable_bytes) })
-        });
     }
 
     /// Page-locks a data object's home if possible. Returns whether the home is locked.
     pub(in crate::driver::threads) fn pin_memory(&self, cell: &DataCell) -> bool {
-        // Another thread may be taking the home. The home must be forgotten before it is freed, and it cannot be
-        // forgotten while this guard is held, so it stays valid here.
-        let Some(home) = self.homes.get(&cell.datum.id) else { return false };
-        if home.lockable_bytes > 0 {
-            self.lock_home(&home);
-        }
-        home.is_locked()
+        let home = self.homes.get(&cell.datum.id).map(|home| home.clone());
+        home.is_some_and(|home| home.lockable_bytes > 0 && self.lock_now(&home))
     }
 
     /// Returns the home of a data object in use.
@@ -107,8 +94,10 @@ impl Devices {
         self.homes.len()
     }
 
-    /// Forgets the home of a data object.
+    /// Forgets the home of a data object, whose memory is no longer page-locked afterwards.
     pub(in crate::driver::threads) fn forget_home(&self, data: DataId) {
-        drop(self.homes.remove(&data));
+        if let Some((_, home)) = self.homes.remove(&data) {
+            home.page_lock.undo();
+        }
     }
 }

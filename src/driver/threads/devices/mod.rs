@@ -5,8 +5,10 @@
 mod copies;
 mod foreign;
 mod homes;
+mod page_locks;
 
 pub(super) use copies::CopyJob;
+pub(super) use page_locks::LockJob;
 
 use super::device_queue::DeviceQueue;
 use crate::coherence::ReplicaId;
@@ -36,9 +38,20 @@ pub(super) struct Devices {
     released: AtomicU64,
     homes: DashMap<DataId, Arc<Home>>,
     engines: Vec<Sender<CopyJob>>,
+    /// Requests to page-lock homes; `None` ends the thread that serves them.
+    locks: Sender<Option<LockJob>>,
     /// Number of copies that are still with the copy engines: unfinished, or finished with consequences still
     /// unprocessed.
     copying: AtomicUsize,
+}
+
+/// The jobs of the threads that work for devices.
+#[derive(Default)]
+pub(super) struct Jobs {
+    /// For each device whose copies need a thread.
+    pub(super) copies: Vec<(DeviceId, Receiver<CopyJob>)>,
+    /// If a device can page-lock memory.
+    pub(super) locks: Option<Receiver<Option<LockJob>>>,
 }
 
 /// The memory of one replica.
@@ -49,14 +62,17 @@ struct Memory {
 }
 
 impl Devices {
-    /// Creates the set of devices. Also returns a job queue for each device whose copies need a separate thread.
-    pub(super) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
-        let (engines, jobs): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
+    /// Creates the set of devices. Also returns the queues of jobs for separate threads.
+    pub(super) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Jobs) {
+        let (engines, copies): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
+        let (locks, lock_jobs) = channel();
         let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
         let copies_apart = |device: &DeviceId| devices[device.index()].copies_apart();
-        let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| copies_apart(device)).collect();
+        let copies = (0..).map(DeviceId).zip(copies).filter(|(device, _)| copies_apart(device)).collect();
+        let locks_pages = devices.iter().any(|device| device.locks_pages());
+        let jobs = Jobs { copies, locks: locks_pages.then_some(lock_jobs) };
         let (replicas, homes, released) = (DashMap::new(), DashMap::new(), AtomicU64::new(0));
-        (Self { devices, queues, replicas, released, homes, engines, copying: AtomicUsize::new(0) }, jobs)
+        (Self { devices, queues, replicas, released, homes, engines, locks, copying: AtomicUsize::new(0) }, jobs)
     }
 
     /// Returns the tasks that an accelerator has in flight.
@@ -224,16 +240,30 @@ impl Devices {
             let first = home.base.wrapping_add(offset_bytes(&home.strides));
             return Ok(End::Host { first, strides: home.strides, locked: home.is_locked() });
         };
-        let device = &self.devices[device.index()];
-        let (base, strides) = match self.replicas.entry(place.replica) {
-            Entry::Occupied(known) => (known.get().buffer.base(), known.get().strides),
-            Entry::Vacant(new) => {
-                let bytes = (place.holds.volume() * element_bytes) as u64;
-                let buffer = device.allocate(bytes, self.home(place.data).element_align)?;
-                (new.insert(Memory { buffer, strides: None }).buffer.base(), None)
-            }
-        };
+        let device = &*self.devices[device.index()];
+        let known = self.replicas.get(&place.replica).map(|known| known.site());
+        let bytes = || (place.holds.volume() * element_bytes) as u64;
+        let (base, strides) = known.map_or_else(|| self.allocate(device, place, bytes()), Ok)?;
         let strides = strides.unwrap_or_else(|| strides_of(&place.holds.extents()));
         Ok(device.end(DeviceSite { base, offset_bytes: offset_bytes(&strides), strides, extents: block.extents() }))
+    }
+
+    /// Allocates a replica's memory, and returns its address and strides. The device may block, so the memory is
+    /// allocated without a lock. If another thread has allocated it meanwhile, that memory is the replica's.
+    fn allocate(&self, device: &dyn Device, place: &ReplicaRef, bytes: u64) -> Result<PlacedAt, DeviceError> {
+        let made = device.allocate(bytes, self.home(place.data).element_align);
+        match self.replicas.entry(place.replica) {
+            Entry::Occupied(known) => Ok(known.get().site()),
+            Entry::Vacant(new) => Ok(new.insert(Memory { buffer: made?, strides: None }).site()),
+        }
+    }
+}
+
+/// The address of a replica's memory, and its strides unless it is row-major.
+type PlacedAt = (usize, Option<[usize; MAX_DIMS]>);
+
+impl Memory {
+    fn site(&self) -> PlacedAt {
+        (self.buffer.base(), self.strides)
     }
 }
