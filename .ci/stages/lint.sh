@@ -2,9 +2,9 @@
 # packages.
 step "clippy"
 cargo clippy --all-targets --quiet -- -D warnings
-# `--all-targets` omits the tests that are not part of `cargo test`.
-# Outside the default members, because Cargo builds it only by name.
+# Cargo builds the Python package only by name.
 cargo clippy --package thalweg-python --quiet -- -D warnings
+# `--all-targets` omits the tests that are not part of `cargo test`.
 cargo clippy --test mz --test lanes --test cg_numerics --quiet -- -D warnings
 step "each feature alone, and none"
 for features in "" cuda dynamic graph hip macros opencl profile progress signals sim spans; do
