@@ -1,7 +1,12 @@
 /* The end of an iteration of a loop that a device repeats by itself (CUDA only). `state` counts the iterations. The last
  * kernel of each iteration sets the condition of the graph's node: whether another iteration follows. */
 
+#ifdef __HIP__
+/* HIP's graphs have no such nodes, and nothing launches these kernels there. */
+DEVICE void cudaGraphSetConditional(UINT64, unsigned) {}
+#else
 extern "C" __device__ void cudaGraphSetConditional(UINT64 handle, unsigned value);
+#endif
 
 #define OF_FLOATS 0
 #define OF_INTEGERS 1
