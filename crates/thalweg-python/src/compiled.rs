@@ -13,13 +13,14 @@ use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg::dynamic::AnyView;
+use thalweg::dynamic::{AnyView, Dtype};
 use thalweg::error::BoxError;
 
 /// `tw_view`
 #[repr(C)]
 struct View {
     data: *mut c_void,
+    dtype: u32,
     ndim: usize,
     shape: [usize; MAX_DIMS],
     strides: [usize; MAX_DIMS],
@@ -163,6 +164,25 @@ impl CompiledBody {
     }
 }
 
+/// Returns the `tw_dtype` of a type of elements.
+fn number(dtype: Dtype) -> u32 {
+    const NUMBERED: [Dtype; 12] = [
+        Dtype::I8,
+        Dtype::I16,
+        Dtype::I32,
+        Dtype::I64,
+        Dtype::U8,
+        Dtype::U16,
+        Dtype::U32,
+        Dtype::U64,
+        Dtype::F32,
+        Dtype::F64,
+        Dtype::C64,
+        Dtype::C128,
+    ];
+    NUMBERED.iter().position(|numbered| *numbered == dtype).unwrap_or(NUMBERED.len()) as u32
+}
+
 fn view(view: &AnyView<'_>) -> View {
     let (mut shape, mut strides) = ([1; MAX_DIMS], [1; MAX_DIMS]);
     let ndim = view.shape().len();
@@ -170,6 +190,7 @@ fn view(view: &AnyView<'_>) -> View {
     strides[..ndim].copy_from_slice(view.strides());
     View {
         data: view.as_ptr().cast_mut().cast(),
+        dtype: number(view.dtype()),
         ndim,
         shape,
         strides,

@@ -10,6 +10,7 @@ BODY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c
 VIEW = np.dtype(
     [
         ("data", np.uintp),
+        ("type", np.uint32),
         ("ndim", np.uintp),
         ("shape", np.uintp, 4),
         ("strides", np.uintp, 4),
