@@ -36,6 +36,8 @@ chapters! {
     porting_ompss,
     porting_starpu,
     c,
+    cpp,
+    fortran,
     python,
     slow_programs,
     costs,
