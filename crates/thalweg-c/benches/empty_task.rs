@@ -42,7 +42,7 @@ fn compile(compiler: &str, standard: &str, source: &str, library: &Path) -> Path
     program
 }
 
-/// Runs a program and returns what it prints.
+/// Runs a program and returns its output.
 fn output(command: &mut Command) -> String {
     let output = command.output().expect("the program is executable");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

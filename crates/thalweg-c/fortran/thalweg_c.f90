@@ -27,7 +27,7 @@ module thalweg_c
     integer(c_int64_t) :: device_memory_bytes = 0
   end type
 
-  !> What a runtime has done since it was built.
+  !> The work of a runtime since it was built.
   type, bind(c) :: tw_statistics
     integer(c_int64_t) :: tasks, copies, bytes_copied, evictions
     real(c_double) :: busy_seconds

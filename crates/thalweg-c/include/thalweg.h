@@ -10,11 +10,11 @@
 // The version of this interface. It increases when a program that was compiled with an older header would break.
 #define TW_ABI_VERSION 1
 
-// The greatest number of dimensions.
-#define TW_MAX_DIMS 4
-
 // The type of an argument that is a region.
 #define TW_REGION 100
+
+// The greatest number of dimensions.
+#define TW_MAX_DIMS 4
 
 // The result of a call.
 typedef enum {
@@ -141,7 +141,7 @@ typedef struct {
   uint64_t device_memory_bytes;
 } tw_options;
 
-// What a runtime has done since it was built.
+// The work of a runtime since it was built.
 typedef struct {
   // The number of tasks that have run.
   uint64_t tasks;
@@ -224,7 +224,7 @@ typedef struct {
 typedef struct {
   // The kernel.
   tw_kernel kernel;
-  // The number of threads along each dimension; 0 stands for 1 beyond the first.
+  // The number of threads along each dimension; 0 beyond the first means 1.
   size_t threads[3];
   // The arguments, as the kernel's head declares them.
   const tw_argument *arguments;

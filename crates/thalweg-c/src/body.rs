@@ -1,6 +1,6 @@
 //! Bodies: C functions with their argument, and the views that they get.
 
-use crate::data::{TW_MAX_DIMS, number};
+use crate::view::{tw_view, view};
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -8,28 +8,6 @@ use std::sync::Arc;
 use thalweg::Context;
 use thalweg::dynamic::AnyView;
 use thalweg::error::BoxError;
-
-/// A view of a region in host memory.
-#[repr(C)]
-#[derive(Debug)]
-pub struct tw_view {
-    /// The first element; null if the access gives no view. Elements of `TW_IN` must not be written.
-    pub data: *mut c_void,
-    /// A `tw_dtype`.
-    pub r#type: u32,
-    /// The number of dimensions.
-    pub ndim: usize,
-    /// The number of elements along each dimension; 1 beyond the last.
-    pub shape: [usize; TW_MAX_DIMS],
-    /// The number of elements from one index to the next, per dimension.
-    pub strides: [usize; TW_MAX_DIMS],
-    /// The number of elements.
-    pub count: usize,
-    /// The number of bytes of an element.
-    pub element_bytes: usize,
-    /// Whether the task may write the region.
-    pub is_writable: bool,
-}
 
 /// The environment of a body; valid while the body runs, on its thread.
 #[derive(Debug)]
@@ -140,28 +118,11 @@ pub(crate) fn call(
 pub(crate) fn view_on_device(data: *const u8, view: &thalweg::dynamic::AnyDeviceView<'_>) -> tw_view {
     tw_view {
         data: data.cast_mut().cast(),
-        r#type: number(view.dtype()),
+        r#type: crate::view::number(view.dtype()),
         ndim: view.ndim(),
         shape: view.extents(),
         strides: view.strides(),
         count: view.extents().iter().product(),
-        element_bytes: view.dtype().size(),
-        is_writable: view.is_writable(),
-    }
-}
-
-fn view(view: &AnyView<'_>) -> tw_view {
-    let (mut shape, mut strides) = ([1; TW_MAX_DIMS], [1; TW_MAX_DIMS]);
-    let ndim = view.shape().len();
-    shape[..ndim].copy_from_slice(view.shape());
-    strides[..ndim].copy_from_slice(view.strides());
-    tw_view {
-        data: view.as_ptr().cast_mut().cast(),
-        r#type: number(view.dtype()),
-        ndim,
-        shape,
-        strides,
-        count: view.len(),
         element_bytes: view.dtype().size(),
         is_writable: view.is_writable(),
     }

@@ -4,73 +4,19 @@ use crate::borrow::Returned;
 use crate::handles::{Table, get, insert, table, take};
 use crate::runtime::{runtime, tw_runtime};
 use crate::status::{Problem, call, put, text, tw_status};
+use crate::view::TW_MAX_DIMS;
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 use thalweg::Runtime;
 use thalweg::dynamic::{AnyData, AnyRegion, Dtype};
 
-/// The greatest number of dimensions.
-pub const TW_MAX_DIMS: usize = 4;
-
-/// A type of elements.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum tw_dtype {
-    /// `int8_t`
-    TW_INT8 = 0,
-    /// `int16_t`
-    TW_INT16 = 1,
-    /// `int32_t`
-    TW_INT32 = 2,
-    /// `int64_t`
-    TW_INT64 = 3,
-    /// `uint8_t`
-    TW_UINT8 = 4,
-    /// `uint16_t`
-    TW_UINT16 = 5,
-    /// `uint32_t`
-    TW_UINT32 = 6,
-    /// `uint64_t`
-    TW_UINT64 = 7,
-    /// `float`
-    TW_FLOAT32 = 8,
-    /// `double`
-    TW_FLOAT64 = 9,
-    /// `float _Complex`
-    TW_COMPLEX64 = 10,
-    /// `double _Complex`
-    TW_COMPLEX128 = 11,
-    /// Elements of another type, such as structures.
-    TW_BYTES = 12,
-}
-
-/// Returns the number of a type.
-pub(crate) fn number(dtype: Dtype) -> u32 {
-    let number = match dtype {
-        Dtype::I8 => tw_dtype::TW_INT8,
-        Dtype::I16 => tw_dtype::TW_INT16,
-        Dtype::I32 => tw_dtype::TW_INT32,
-        Dtype::I64 => tw_dtype::TW_INT64,
-        Dtype::U8 => tw_dtype::TW_UINT8,
-        Dtype::U16 => tw_dtype::TW_UINT16,
-        Dtype::U32 => tw_dtype::TW_UINT32,
-        Dtype::U64 => tw_dtype::TW_UINT64,
-        Dtype::F32 => tw_dtype::TW_FLOAT32,
-        Dtype::F64 => tw_dtype::TW_FLOAT64,
-        Dtype::C64 => tw_dtype::TW_COMPLEX64,
-        Dtype::C128 => tw_dtype::TW_COMPLEX128,
-        Dtype::Bool | Dtype::F16 | Dtype::Bf16 | Dtype::Bytes(_) => tw_dtype::TW_BYTES,
-    };
-    number as u32
-}
-
 /// Returns the type with this number. C passes any number as an enumeration, so it arrives as one.
 pub(crate) fn dtype(call: &str, number: u32) -> Result<Dtype, Problem> {
     use Dtype::{C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     let known = [I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, C64, C128];
     let unknown = || Problem::invalid(call, &format!("there is no element type {number}; try `TW_FLOAT64`"));
-    known.into_iter().find(|known| self::number(*known) == number).ok_or_else(unknown)
+    known.into_iter().find(|known| crate::view::number(*known) == number).ok_or_else(unknown)
 }
 
 /// A data object.

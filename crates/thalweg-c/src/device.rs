@@ -2,16 +2,20 @@
 
 use crate::body::Argument;
 #[cfg(any(feature = "cuda", feature = "hip"))]
-use crate::body::view_on_device;
-use crate::data::number;
+use crate::body::{Body, view_on_device};
 use crate::handles::{Table, get, insert, table, take};
-use crate::status::{Problem, call, put, text, tw_status};
+use crate::status::{Problem, call, entries, put, text, tw_status};
 use crate::task::tw_task;
+use crate::view::number;
 use std::ffi::c_char;
 use std::sync::Arc;
 use thalweg::TaskBuilder;
 use thalweg::dynamic::{AnyAccess, AnyArgument, AnyDeviceView, AnyKernel, Dtype};
+#[cfg(any(feature = "cuda", feature = "hip"))]
+use thalweg::error::BoxError;
 use thalweg::error::DeviceError;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+use thalweg::kernel::{Addressed, RawTask};
 use thalweg::kernel::{Launcher, Threads};
 
 static KERNELS: Table<AnyKernel> = table();
@@ -62,7 +66,7 @@ pub struct tw_argument {
 pub struct tw_launch {
     /// The kernel.
     pub kernel: tw_kernel,
-    /// The number of threads along each dimension; 0 stands for 1 beyond the first.
+    /// The number of threads along each dimension; 0 beyond the first means 1.
     pub threads: [usize; 3],
     /// The arguments, as the kernel's head declares them.
     pub arguments: *const tw_argument,
@@ -126,15 +130,8 @@ enum Given {
 /// The launch has `count` arguments.
 unsafe fn launch(call: &str, given: &tw_launch, accesses: usize) -> Result<Launch, Problem> {
     let kernel = *get(call, "kernel", &KERNELS, given.kernel.id)?;
-    if given.count > 0 && given.arguments.is_null() {
-        return Err(Problem::invalid(call, "a launch has no arguments; try an array, or a count of 0"));
-    }
-    let arguments = if given.count == 0 {
-        &[]
-    } else {
-        // SAFETY: by this function's contract.
-        unsafe { std::slice::from_raw_parts(given.arguments, given.count) }
-    };
+    // SAFETY: by this function's contract.
+    let arguments = unsafe { entries(call, given.arguments, given.count, "a launch has no arguments") }?;
     let argument = |argument: &tw_argument| {
         let tw_argument { r#type, value } = *argument;
         let is = |dtype| r#type == number(dtype);
@@ -179,6 +176,18 @@ fn launch_all(
     Ok(())
 }
 
+/// Calls a body with its task's stream.
+#[cfg(any(feature = "cuda", feature = "hip"))]
+fn call_on_stream<I: Addressed>(
+    body: Body,
+    argument: &Argument,
+    raw: &RawTask<'_, I>,
+    views: &[AnyDeviceView<'_>],
+) -> Result<(), BoxError> {
+    let views: Vec<_> = views.iter().map(|view| view_on_device(raw.ptr(view), view)).collect();
+    crate::body::call(body, argument, std::ptr::null(), (raw.stream(), raw.device()), &views)
+}
+
 /// Adds a task's bodies for accelerators.
 ///
 /// # Safety
@@ -190,11 +199,8 @@ pub(crate) unsafe fn add_bodies<'rt>(
     argument: &Arc<Argument>,
 ) -> Result<TaskBuilder<'rt, Vec<AnyAccess>>, Problem> {
     if task.launch_count > 0 {
-        if task.launches.is_null() {
-            return Err(Problem::invalid(call, "its launches are null; try an array, or a count of 0"));
-        }
         // SAFETY: `launches` has `launch_count` entries, by this function's contract.
-        let given = unsafe { std::slice::from_raw_parts(task.launches, task.launch_count) };
+        let given = unsafe { entries(call, task.launches, task.launch_count, "its launches are null") }?;
         // SAFETY: the launches are as described, by this function's contract.
         let launches = given.iter().map(|given| unsafe { launch(call, given, task.count) });
         let launches = launches.collect::<Result<Vec<_>, _>>()?;
@@ -204,18 +210,12 @@ pub(crate) unsafe fn add_bodies<'rt>(
     #[cfg(feature = "cuda")]
     if let Some(body) = task.cuda {
         let argument = argument.clone();
-        builder = builder.cuda(move |raw, views| {
-            let views: Vec<_> = views.iter().map(|view| view_on_device(raw.ptr(view), view)).collect();
-            crate::body::call(body, &argument, std::ptr::null(), (raw.stream(), raw.device()), &views)
-        });
+        builder = builder.cuda(move |raw, views| call_on_stream(body, &argument, raw, &views));
     }
     #[cfg(feature = "hip")]
     if let Some(body) = task.hip {
         let argument = argument.clone();
-        builder = builder.hip(move |raw, views| {
-            let views: Vec<_> = views.iter().map(|view| view_on_device(raw.ptr(view), view)).collect();
-            crate::body::call(body, &argument, std::ptr::null(), (raw.stream(), raw.device()), &views)
-        });
+        builder = builder.hip(move |raw, views| call_on_stream(body, &argument, raw, &views));
     }
     Ok(builder)
 }

@@ -21,6 +21,7 @@ mod handles;
 pub mod runtime;
 pub mod status;
 pub mod task;
+pub mod view;
 
 /// The version of this interface. It increases when a program that was compiled with an older header would break.
 pub const TW_ABI_VERSION: u32 = 1;

@@ -35,7 +35,7 @@ pub struct tw_options {
     pub device_memory_bytes: u64,
 }
 
-/// What a runtime has done since it was built.
+/// The work of a runtime since it was built.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct tw_statistics {

@@ -38,6 +38,26 @@ impl Problem {
     }
 }
 
+/// Returns the entries of an array of the caller. `absent` says that there is none, if it is null.
+///
+/// # Safety
+/// `first` is null or points to `count` entries, which stay valid while the result is used.
+pub(crate) unsafe fn entries<'a, T>(
+    call: &str,
+    first: *const T,
+    count: usize,
+    absent: &str,
+) -> Result<&'a [T], Problem> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() {
+        return Err(Problem::invalid(call, &format!("{absent}; try an array, or a count of 0")));
+    }
+    // SAFETY: by this function's contract.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
+
 impl From<SubmitError> for Problem {
     fn from(error: SubmitError) -> Self {
         Self::Refused(error.to_string())

@@ -1,12 +1,13 @@
 //! Submission of tasks.
 
 use crate::body::{Argument, Bound, Held, tw_body, tw_context};
-use crate::data::{DATA, TW_MAX_DIMS, tw_data};
+use crate::data::{DATA, tw_data};
 use crate::device::{add_bodies, tw_launch};
 use crate::group::{GROUPS, SPACES, TASKS, tw_group, tw_space, tw_submitted};
 use crate::handles::{get, insert};
 use crate::runtime::{RUNTIMES, tw_runtime};
-use crate::status::{Problem, call, put, text, tw_status};
+use crate::status::{Problem, call, entries, put, text, tw_status};
+use crate::view::TW_MAX_DIMS;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -157,7 +158,7 @@ unsafe fn name(call: &str, name: *const c_char) -> Result<Cow<'static, str>, Pro
     }
     // SAFETY: as above.
     let name = unsafe { text(call, "name", name) }?.unwrap_or_default();
-    // A child of `fork` may find the lock taken for ever, so nobody waits for it.
+    // In a child of `fork` the lock may be taken for ever, so no thread waits for it.
     let Ok(mut names) = NAMES.try_lock() else { return Ok(Cow::Owned(name)) };
     let kept = match names.get(&*name) {
         Some(kept) => *kept,
@@ -231,15 +232,8 @@ unsafe fn submit(
     }
     // SAFETY: the text is null or ends with a zero byte, by this function's contract.
     let name = unsafe { name(call, task.name) }?;
-    if task.count > 0 && task.accesses.is_null() {
-        return Err(Problem::invalid(call, "its accesses are null; try an array, or a count of 0"));
-    }
-    let given = if task.count == 0 {
-        &[]
-    } else {
-        // SAFETY: `accesses` has `count` entries, by this function's contract.
-        unsafe { std::slice::from_raw_parts(task.accesses, task.count) }
-    };
+    // SAFETY: `accesses` has `count` entries, by this function's contract.
+    let given = unsafe { entries(call, task.accesses, task.count, "its accesses are null") }?;
     let accesses = given.iter().map(|one| access(call, one)).collect::<Result<Vec<_>, _>>()?;
     let rt;
     let builder = match parent {

@@ -3,9 +3,9 @@
 //! A function has the signature of `tw_body` in `thalweg.h`, the header of the C interface, so one function serves
 //! both. It gets no context (a null pointer).
 
-use crate::array::MAX_DIMS;
 use crate::body::CANCELLED;
 use crate::gil;
+use crate::view::{tw_view, view};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
@@ -13,23 +13,10 @@ use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg::dynamic::{AnyView, Dtype};
+use thalweg::dynamic::AnyView;
 use thalweg::error::BoxError;
 
-/// `tw_view`
-#[repr(C)]
-struct View {
-    data: *mut c_void,
-    dtype: u32,
-    ndim: usize,
-    shape: [usize; MAX_DIMS],
-    strides: [usize; MAX_DIMS],
-    count: usize,
-    element_bytes: usize,
-    is_writable: bool,
-}
-
-type Function = unsafe extern "C" fn(*mut c_void, *const View, usize, *mut c_void) -> c_int;
+type Function = unsafe extern "C" fn(*mut c_void, *const tw_view, usize, *mut c_void) -> c_int;
 
 /// A compiled body: `int body(void *context, const tw_view *views, size_t count, void *argument)`.
 ///
@@ -146,7 +133,7 @@ impl CompiledBody {
         if self.is_cancelled.load(Ordering::Relaxed) {
             return Err(CANCELLED.into());
         }
-        let views: SmallVec<[View; 4]> = views.iter().map(view).collect();
+        let views: SmallVec<[tw_view; 4]> = views.iter().map(view).collect();
         // The element type gives the copy an alignment of 16.
         let mut copy: SmallVec<[u128; 4]> = SmallVec::from_elem(0, self.argument.len().div_ceil(size_of::<u128>()));
         let mut argument = std::ptr::null_mut::<u8>();
@@ -161,41 +148,5 @@ impl CompiledBody {
             (self.function)(std::ptr::null_mut(), views.as_ptr(), views.len(), argument.cast())
         });
         if status == 0 { Ok(()) } else { Err(format!("its body returned {status}").into()) }
-    }
-}
-
-/// Returns the `tw_dtype` of a type of elements.
-fn number(dtype: Dtype) -> u32 {
-    const NUMBERED: [Dtype; 12] = [
-        Dtype::I8,
-        Dtype::I16,
-        Dtype::I32,
-        Dtype::I64,
-        Dtype::U8,
-        Dtype::U16,
-        Dtype::U32,
-        Dtype::U64,
-        Dtype::F32,
-        Dtype::F64,
-        Dtype::C64,
-        Dtype::C128,
-    ];
-    NUMBERED.iter().position(|numbered| *numbered == dtype).unwrap_or(NUMBERED.len()) as u32
-}
-
-fn view(view: &AnyView<'_>) -> View {
-    let (mut shape, mut strides) = ([1; MAX_DIMS], [1; MAX_DIMS]);
-    let ndim = view.shape().len();
-    shape[..ndim].copy_from_slice(view.shape());
-    strides[..ndim].copy_from_slice(view.strides());
-    View {
-        data: view.as_ptr().cast_mut().cast(),
-        dtype: number(view.dtype()),
-        ndim,
-        shape,
-        strides,
-        count: view.len(),
-        element_bytes: view.dtype().size(),
-        is_writable: view.is_writable(),
     }
 }

@@ -34,6 +34,9 @@ mod place;
 mod runtime;
 mod statistics;
 mod task;
+#[path = "../../thalweg-c/src/view.rs"]
+#[allow(non_camel_case_types, unreachable_pub, reason = "C's interface exports it, by C's names")]
+mod view;
 
 use pyo3::prelude::*;
 
