@@ -4,6 +4,8 @@
 //! elements of a view in place only if they are in the NumPy array that the data object has adopted, which it keeps
 //! alive. Otherwise, for private replicas of reductions and replicas of emulated devices, it is a copy.
 
+#![allow(unsafe_code)] // NumPy makes arrays of given memory only through its interface for C
+
 use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, PyArray_Descr, get_type_object};
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -35,12 +37,10 @@ pub(crate) struct Layout {
 }
 
 // SAFETY: the address is only stored here.
-#[allow(unsafe_code)]
 unsafe impl Send for Layout {}
 
 impl Layout {
     /// Returns the layout, or the reason why such an array cannot be a data object.
-    #[allow(unsafe_code)]
     pub(crate) fn of(array: &Bound<'_, PyUntypedArray>) -> Result<Self, String> {
         let descr = array.dtype();
         let bits = 8 * descr.itemsize();
@@ -98,7 +98,6 @@ impl Home {
     }
 
     /// Returns a home in host memory that `owner` keeps alive.
-    #[allow(unsafe_code)]
     pub(crate) fn over<'py>(
         py: Python<'py>,
         descr: Bound<'py, PyAny>,
@@ -137,7 +136,6 @@ impl Home {
     ///
     /// # Safety
     /// The address is null, or elements of this type are at these strides, in memory that `base` keeps alive.
-    #[allow(unsafe_code)]
     unsafe fn make<'py>(
         &self,
         py: Python<'py>,
@@ -180,7 +178,6 @@ impl Home {
     }
 
     /// Returns a new array in row-major order, and the address of its elements.
-    #[allow(unsafe_code)]
     pub(crate) fn fresh<'py>(&self, py: Python<'py>, shape: &[usize]) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
         // SAFETY: NumPy allocates the memory.
         let made = unsafe { self.make(py, ptr::null_mut(), (shape, None), (true, None), 0) }?;
@@ -190,7 +187,6 @@ impl Home {
     }
 
     /// Returns an array that shows an exported region in place; `None` if the region is not in the NumPy array.
-    #[allow(unsafe_code)]
     pub(crate) fn show_tensor<'py>(
         &self,
         py: Python<'py>,
@@ -211,7 +207,6 @@ impl Home {
 
     /// Returns an array that shows a view, without the dimensions whose bits are in `dropped`. Of a copy,
     /// also returns the address.
-    #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn show<'py>(
         &self,
@@ -244,7 +239,6 @@ impl Home {
 ///
 /// # Safety
 /// The copy has all elements of the view, and nothing else uses them.
-#[allow(unsafe_code)]
 pub(crate) unsafe fn bytes_of<'a>(copy: *mut u8, view: &AnyView<'_>) -> &'a mut [u8] {
     // SAFETY: the caller upholds the contract. NumPy's memory is initialised, or is plain bytes that are only written.
     unsafe { std::slice::from_raw_parts_mut(copy, view.len() * view.dtype().size()) }

@@ -37,12 +37,8 @@ impl Group {
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         gil::may_wait("wait")?;
         let timeout = gil::duration("wait", timeout)?;
-        let waited = gil::wait(py, "wait", timeout, |slice| match self.group.wait_timeout(slice) {
-            Ok(true) => Some(Ok(())),
-            Ok(false) => None,
-            Err(error) => Some(Err(error)),
-        })?;
-        waited.map_err(|error| run_error(py, error))
+        let wait = |slice| self.group.wait_timeout(slice).map(|ended| ended.then_some(())).transpose();
+        gil::wait(py, "wait", timeout, wait)?.map_err(|error| run_error(py, error))
     }
 
     /// Cancels the group: tasks that have not begun are skipped, and no more are accepted.

@@ -107,12 +107,8 @@ impl Shell {
     }
 
     fn wait(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<()> {
-        let waited = gil::wait(py, "wait", timeout, |slice| match self.rt.wait_timeout(slice) {
-            Ok(true) => Some(Ok(())),
-            Ok(false) => None,
-            Err(error) => Some(Err(error)),
-        })?;
-        waited.map_err(|error| run_error(py, error))
+        let wait = |slice| self.rt.wait_timeout(slice).map(|ended| ended.then_some(())).transpose();
+        gil::wait(py, "wait", timeout, wait)?.map_err(|error| run_error(py, error))
     }
 }
 
