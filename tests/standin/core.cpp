@@ -148,6 +148,22 @@ Code Device::release_pooled(void *address) {
     return release(address);
 }
 
+Code Device::set_pool(int attribute, const uint64_t *value) {
+    if (attribute != 4) return INVALID_VALUE; // the release threshold
+    keeps = *value == UINT64_MAX;
+    return SUCCESS;
+}
+
+Code Device::share_pool(const PoolAccess *list, size_t number, Device *(*at)(int)) {
+    for (size_t n = 0; n < number; n++) {
+        Device *device = at(list[n].device);
+        if (list[n].location != 1 || list[n].flags != 3 || device == this) return INVALID_VALUE;
+        std::lock_guard guard(device->lock);
+        device->peers.insert(this);
+    }
+    return SUCCESS;
+}
+
 bool Device::owns(uintptr_t first, size_t bytes) {
     std::lock_guard guard(lock);
     auto behind = blocks.upper_bound(first);

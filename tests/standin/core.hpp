@@ -84,6 +84,9 @@ void at_least(const std::string &what, long value);
 /// Reports a broken rule for which there is no return code.
 void broken(const std::string &rule);
 
+/// An entry of the list that lets devices reach a pool's memory.
+struct PoolAccess { unsigned location; int device; unsigned flags; };
+
 struct Device {
     int number = 0;
     std::atomic<Code> stuck{SUCCESS};
@@ -107,6 +110,9 @@ struct Device {
     /// Allocates from the pool, which keeps all memory if `keeps` is set.
     Code allocate_pooled(size_t bytes, void **address);
     Code release_pooled(void *address);
+    Code set_pool(int attribute, const uint64_t *value);
+    /// Lets devices reach the pool's memory. `at` finds a device by its number.
+    Code share_pool(const PoolAccess *list, size_t number, Device *(*at)(int));
     std::atomic<bool> keeps{false};
     bool owns(uintptr_t first, size_t bytes);
     /// Makes every operation on the device fail from now on.

@@ -80,19 +80,11 @@ Code cuMemFree_v2(void *address) { CALLED; return current ? release(current, add
 Code cuDeviceGetDefaultMemPool(Device **pool, int device) { CALLED; *pool = at(device); return SUCCESS; }
 Code cuMemPoolSetAttribute(Device *pool, int attribute, const uint64_t *value) {
     CALLED;
-    if (attribute != 4) return INVALID_VALUE;
-    pool->keeps = *value == UINT64_MAX;
-    return SUCCESS;
+    return pool->set_pool(attribute, value);
 }
-struct PoolAccess { unsigned location; int device; unsigned flags; };
 Code cuMemPoolSetAccess(Device *pool, const PoolAccess *list, size_t number) {
     CALLED;
-    for (size_t n = 0; n < number; n++) {
-        if (list[n].location != 1 || list[n].flags != 3 || at(list[n].device) == pool) return INVALID_VALUE;
-        std::lock_guard guard(at(list[n].device)->lock);
-        at(list[n].device)->peers.insert(pool);
-    }
-    return SUCCESS;
+    return pool->share_pool(list, number, at);
 }
 Code cuMemAllocAsync(void **address, size_t bytes, Stream *stream) {
     IN_CONTEXT;

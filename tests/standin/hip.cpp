@@ -67,19 +67,11 @@ Code hipFree(void *address) { CALLED; return current ? release(current, address)
 Code hipDeviceGetDefaultMemPool(Device **pool, int device) { CALLED; *pool = at(device); return SUCCESS; }
 Code hipMemPoolSetAttribute(Device *pool, int attribute, const uint64_t *value) {
     CALLED;
-    if (attribute != 4) return INVALID_VALUE;
-    pool->keeps = *value == UINT64_MAX;
-    return SUCCESS;
+    return pool->set_pool(attribute, value);
 }
-struct PoolAccess { unsigned location; int device; unsigned flags; };
 Code hipMemPoolSetAccess(Device *pool, const PoolAccess *list, size_t number) {
     CALLED;
-    for (size_t n = 0; n < number; n++) {
-        if (list[n].location != 1 || list[n].flags != 3 || at(list[n].device) == pool) return INVALID_VALUE;
-        std::lock_guard guard(at(list[n].device)->lock);
-        at(list[n].device)->peers.insert(pool);
-    }
-    return SUCCESS;
+    return pool->share_pool(list, number, at);
 }
 Code hipMallocAsync(void **address, size_t bytes, Stream *stream) {
     ON_DEVICE;

@@ -3,7 +3,7 @@
 use super::driver_types::{CLUSTER_LAUNCH, KernelNode, LaunchAttribute, LaunchConfig};
 use super::library::{self, GraphFunctions, UnifiedFunctions, call, functions};
 use super::pool;
-use crate::device::gpu::{Api, ApiError, Handle, KernelCall, Transfer};
+use crate::device::gpu::{Api, ApiError, Handle, KernelCall, PoolAccess, Transfer};
 use crate::kernel::Groups;
 use arrayvec::ArrayVec;
 use cudarc::driver::sys::{
@@ -118,9 +118,9 @@ impl Api for Cuda {
         call("cuMemFree", unsafe { (functions().cuMemFree_v2)(base as CUdeviceptr) })
     }
 
-    fn open_pool(&self) -> Result<Option<Handle>, ApiError> {
+    fn open_pool(&self, others: &[PoolAccess]) -> Result<Option<Handle>, ApiError> {
         let has_pools = self.has(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED as c_uint)?;
-        let is_open = has_pools && pool::open(self.device)?;
+        let is_open = has_pools && pool::open(self.device, others)?;
         is_open.then(|| self.create_stream()).transpose()
     }
 

@@ -3,35 +3,15 @@
 use super::library::{self, PoolFunctions, call};
 use crate::device::gpu::{ApiError, PoolAccess};
 use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUmemPool_attribute, CUstream};
-use std::ffi::c_int;
 use std::ptr;
 
 fn pools() -> &'static PoolFunctions {
     library::pool_functions().expect("pools are used only if the driver has them")
 }
 
-/// Makes a device's pool keep all memory, and lets the other devices reach it. Returns false if the driver has no
-/// pools, or if a device cannot reach the memory.
-pub(super) fn open(device: CUdevice) -> Result<bool, ApiError> {
+/// Makes a device's pool keep all memory, and lets other devices reach it. Returns false if the driver has no pools.
+pub(super) fn open(device: CUdevice, others: &[PoolAccess]) -> Result<bool, ApiError> {
     let Some(pools) = library::pool_functions() else { return Ok(false) };
-    let mut count = 0;
-    // SAFETY: the result pointer is valid.
-    call("cuDeviceGetCount", unsafe { (library::functions().cuDeviceGetCount)(&mut count) })?;
-    let mut reaching = Vec::new();
-    for number in 0..count {
-        let (other, mut reaches): (CUdevice, c_int) = (library::device(number)?, 0);
-        if other == device {
-            continue;
-        }
-        // SAFETY: the devices exist, and the result pointer is valid.
-        let asked = unsafe { (library::functions().cuDeviceCanAccessPeer)(&mut reaches, other, device) };
-        call("cuDeviceCanAccessPeer", asked)?;
-        if reaches == 0 {
-            log!(debug, "the pool of device {device} is not used, because device {other} cannot reach it");
-            return Ok(false);
-        }
-        reaching.push(PoolAccess::of_device(other));
-    }
     let (mut pool, mut threshold) = (ptr::null_mut(), u64::MAX);
     // SAFETY: the result pointer is valid, the value of the attribute is a 64-bit number, and the list has this many
     // entries.
@@ -40,8 +20,8 @@ pub(super) fn open(device: CUdevice) -> Result<bool, ApiError> {
         let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         let threshold = ptr::from_mut(&mut threshold).cast();
         call("cuMemPoolSetAttribute", (pools.cuMemPoolSetAttribute)(pool, attribute, threshold))?;
-        if !reaching.is_empty() {
-            call("cuMemPoolSetAccess", (pools.cuMemPoolSetAccess)(pool, reaching.as_ptr(), reaching.len()))?;
+        if !others.is_empty() {
+            call("cuMemPoolSetAccess", (pools.cuMemPoolSetAccess)(pool, others.as_ptr(), others.len()))?;
         }
     }
     Ok(true)

@@ -7,7 +7,7 @@ use super::types::{
     HOST_MALLOC_PORTABLE, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, KernelNode, MANAGED_MEMORY, MOST_SHARED_BYTES,
     PitchedPointer, Position, RANGE_BYTES, RANGE_START, STREAM_NON_BLOCKING,
 };
-use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, Transfer, all_are_peers};
+use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, PoolAccess, Transfer, all_are_peers};
 use crate::kernel::Groups;
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -117,8 +117,8 @@ impl Api for Hip {
         call("hipFree", unsafe { (self.functions().hipFree)(ptr::with_exposed_provenance_mut(base)) })
     }
 
-    fn open_pool(&self) -> Result<Option<Handle>, ApiError> {
-        self.keep_pool()?.then(|| self.create_stream()).transpose()
+    fn open_pool(&self, others: &[PoolAccess]) -> Result<Option<Handle>, ApiError> {
+        self.keep_pool(others)?.then(|| self.create_stream()).transpose()
     }
 
     unsafe fn allocate_pooled(&self, stream: Handle, bytes: usize) -> Result<usize, ApiError> {

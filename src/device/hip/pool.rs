@@ -4,7 +4,6 @@ use super::api::Hip;
 use super::library::{PoolFunctions, call};
 use super::types::{MEMORY_POOLS, Object, RELEASE_THRESHOLD};
 use crate::device::gpu::{ApiError, PoolAccess};
-use std::ffi::c_int;
 use std::ptr;
 
 impl Hip {
@@ -12,27 +11,11 @@ impl Hip {
         self.library.pools.as_ref().expect("pools are used only if the runtime has them")
     }
 
-    /// Makes the device's pool keep all memory, and lets the other devices reach it. Returns false if there are no
-    /// pools, or if a device cannot reach the memory.
-    pub(super) fn keep_pool(&self) -> Result<bool, ApiError> {
+    /// Makes the device's pool keep all memory, and lets other devices reach it. Returns false if there are no pools.
+    pub(super) fn keep_pool(&self, others: &[PoolAccess]) -> Result<bool, ApiError> {
         let Some(pools) = &self.library.pools else { return Ok(false) };
         if self.attribute(MEMORY_POOLS)? == 0 {
             return Ok(false);
-        }
-        let mut count = 0;
-        // SAFETY: the result pointer is valid.
-        call("hipGetDeviceCount", unsafe { (self.functions().hipGetDeviceCount)(&mut count) })?;
-        let mut reaching = Vec::new();
-        for other in (0..count).filter(|other| *other != self.number) {
-            let mut reaches: c_int = 0;
-            // SAFETY: the devices exist, and the result pointer is valid.
-            let asked = unsafe { (self.functions().hipDeviceCanAccessPeer)(&mut reaches, other, self.number) };
-            call("hipDeviceCanAccessPeer", asked)?;
-            if reaches == 0 {
-                log!(debug, "the pool of device {} is not used: device {other} cannot reach it", self.number);
-                return Ok(false);
-            }
-            reaching.push(PoolAccess::of_device(other));
         }
         let (mut pool, mut threshold): (Object, _) = (ptr::null_mut(), u64::MAX);
         // SAFETY: the result pointer is valid, the value of the attribute is a 64-bit number, and the list has this
@@ -41,8 +24,8 @@ impl Hip {
             call("hipDeviceGetDefaultMemPool", (pools.hipDeviceGetDefaultMemPool)(&mut pool, self.number))?;
             let threshold = ptr::from_mut(&mut threshold).cast();
             call("hipMemPoolSetAttribute", (pools.hipMemPoolSetAttribute)(pool, RELEASE_THRESHOLD, threshold))?;
-            if !reaching.is_empty() {
-                call("hipMemPoolSetAccess", (pools.hipMemPoolSetAccess)(pool, reaching.as_ptr(), reaching.len()))?;
+            if !others.is_empty() {
+                call("hipMemPoolSetAccess", (pools.hipMemPoolSetAccess)(pool, others.as_ptr(), others.len()))?;
             }
         }
         Ok(true)

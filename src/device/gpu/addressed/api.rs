@@ -93,9 +93,9 @@ pub(in crate::device) trait Api: Platform {
 
     fn allocate(&self, bytes: usize) -> Result<usize, ApiError>;
     unsafe fn free(&self, base: usize) -> Result<(), ApiError>;
-    /// Makes the driver's pool of device memory keep all memory, and lets the other devices reach it. Returns a stream
-    /// in whose order memory is allocated and freed, or `None` if the driver or the device has no pools.
-    fn open_pool(&self) -> Result<Option<Handle>, ApiError>;
+    /// Makes the driver's pool of device memory keep all memory, and lets other devices reach it. Returns a stream in
+    /// whose order memory is allocated and freed, or `None` if the driver or the device has no pools.
+    fn open_pool(&self, others: &[PoolAccess]) -> Result<Option<Handle>, ApiError>;
     /// Allocates memory from the pool, which any stream may use from now on.
     unsafe fn allocate_pooled(&self, stream: Handle, bytes: usize) -> Result<usize, ApiError>;
     unsafe fn free_pooled(&self, stream: Handle, base: usize) -> Result<(), ApiError>;

@@ -6,7 +6,7 @@ use super::compile;
 use super::compiler::Compiler;
 use super::error::{ApiError, INVALID_DEVICE, NO_DEVICE};
 use super::platform::Found;
-use super::{Addressed, Api};
+use super::{Addressed, Api, PoolAccess};
 use crate::device::Accelerator;
 use crate::device::gpu::Gpu;
 use crate::device::survey::{DeviceFacts, Interface};
@@ -25,6 +25,13 @@ pub(in crate::device) fn find<A: Api>() -> Result<&'static [Found], &'static str
 /// Returns whether every device of an interface can reach the memory of every other device.
 pub(in crate::device) fn all_are_peers<A: Api>() -> bool {
     find::<A>().unwrap_or_default().iter().all(|found| !found.facts.peers.contains(&false))
+}
+
+/// Returns the accesses of all other devices to the memory of a device, or `None` if one of them cannot reach it.
+pub(super) fn accesses_of_others<A: Api>(device: c_int) -> Option<Vec<PoolAccess>> {
+    let others = find::<A>().unwrap_or_default().iter().filter(|other| other.number != device);
+    let access = |other: &Found| other.facts.peers[device as usize].then(|| PoolAccess::of_device(other.number));
+    others.map(access).collect()
 }
 
 /// Describes an interface and its devices.

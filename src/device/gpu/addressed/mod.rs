@@ -111,7 +111,8 @@ impl<A: Api> Addressed<A> {
         };
         let free_bytes = device.call(A::free_bytes)?;
         if !is_exact && pool_is_wanted() {
-            device.pool = device.call(A::open_pool)?;
+            let others = discovery::accesses_of_others::<A>(device.api.number());
+            device.pool = others.map_or(Ok(None), |others| device.call(|api| api.open_pool(&others)))?;
             if device.pool.is_none() {
                 log!(warn, "{} has no pool of memory that all devices reach; the runtime reuses its own", device.name);
             }

@@ -124,7 +124,7 @@ impl Api for Compiling {
 
     fn allocate(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
     unsafe fn free(&self, _: usize) -> Result<(), ApiError> { unreachable!() }
-    fn open_pool(&self) -> Result<Option<Handle>, ApiError> { unreachable!() }
+    fn open_pool(&self, _: &[super::PoolAccess]) -> Result<Option<Handle>, ApiError> { unreachable!() }
     unsafe fn allocate_pooled(&self, _: Handle, _: usize) -> Result<usize, ApiError> { unreachable!() }
     unsafe fn free_pooled(&self, _: Handle, _: usize) -> Result<(), ApiError> { unreachable!() }
     fn allocate_host(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
