@@ -10,6 +10,11 @@ extern "C" __device__ void cudaGraphSetConditional(UINT64 handle, unsigned value
 
 #define OF_FLOATS 0
 #define OF_INTEGERS 1
+/* Compares two words that contain floats, integers, or unsigned integers. */
+#define IS_ABOVE(kind, a, b)                                                                                           \
+    ((kind) == OF_FLOATS     ? (a).number > (b).number                                                                 \
+     : (kind) == OF_INTEGERS ? (a).integer > (b).integer                                                               \
+                             : (a).bits > (b).bits)
 
 DEVICE void end_iteration(GLOBAL UINT64 *state, UINT64 at_most, int is_above, UINT64 handle)
 {
@@ -36,8 +41,7 @@ KERNEL(1, 1, 1) until_32(IN(unsigned, x, 1), INOUT(UINT64, state, 1), UINT64 at_
     union { unsigned bits; int integer; float number; } a, b;
     a.bits = *x;
     b.bits = bound;
-    int is_above = kind == OF_FLOATS ? a.number > b.number : kind == OF_INTEGERS ? a.integer > b.integer : a.bits > b.bits;
-    if (GLOBAL_ID(0) == 0) end_iteration(state, at_most, is_above, handle);
+    if (GLOBAL_ID(0) == 0) end_iteration(state, at_most, IS_ABOVE(kind, a, b), handle);
 }
 
 KERNEL(1, 1, 1) until_64(IN(UINT64, x, 1), INOUT(UINT64, state, 1), UINT64 at_most, UINT64 bound, int kind,
@@ -47,6 +51,5 @@ KERNEL(1, 1, 1) until_64(IN(UINT64, x, 1), INOUT(UINT64, state, 1), UINT64 at_mo
     union { UINT64 bits; INT64 integer; double number; } a, b;
     a.bits = *x;
     b.bits = bound;
-    int is_above = kind == OF_FLOATS ? a.number > b.number : kind == OF_INTEGERS ? a.integer > b.integer : a.bits > b.bits;
-    if (GLOBAL_ID(0) == 0) end_iteration(state, at_most, is_above, handle);
+    if (GLOBAL_ID(0) == 0) end_iteration(state, at_most, IS_ABOVE(kind, a, b), handle);
 }

@@ -69,7 +69,7 @@ pub const REPLAYED: u8 = 18;
 /// A replay has begun, so its tasks may run. Records of their runs name the tasks of the recording, whose replays never
 /// overlap. Words 1 and 2: as in [`REPLAYED`].
 pub const BEGUN: u8 = 19;
-/// A join stands for the tasks that use a part of a recording's border. Small field: which of them ([`GateRole`]).
+/// A join represents the tasks that use a part of a recording's border. Small field: their role ([`GateRole`]).
 /// Word 1: the join's number. Word 2: the number of the recording's first task. Word 3: the number of the first task of
 /// one of the consecutive replays to which the join belongs. Word 4: the part.
 pub const GATE: u8 = 20;
@@ -155,7 +155,7 @@ pub enum Happened {
     Cancelled = 3,
 }
 
-/// The tasks at a part of a recording's border for which a join stands.
+/// The tasks at a part of a recording's border that a join represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum GateRole {
