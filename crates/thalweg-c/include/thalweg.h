@@ -407,6 +407,9 @@ tw_status tw_group_new(tw_runtime rt, tw_group *group);
 // Waits for the group's tasks.
 tw_status tw_group_wait(tw_group group);
 
+// Waits for the group's tasks, at most for this time. Returns `TW_TIMEOUT` if some are not done.
+tw_status tw_group_wait_timeout(tw_group group, double seconds);
+
 // Cancels the group: tasks that have not begun are skipped, and no more are accepted.
 tw_status tw_group_cancel(tw_group group);
 
@@ -427,6 +430,9 @@ tw_status tw_space_free(tw_space space);
 
 // Waits for a task. Returns `TW_FAILED` if it has failed.
 tw_status tw_submitted_wait(tw_submitted task);
+
+// Waits for a task, at most for this time. Returns `TW_TIMEOUT` if it is not done, and `TW_FAILED` if it has failed.
+tw_status tw_submitted_wait_timeout(tw_submitted task, double seconds);
 
 // Releases the handle of a task. The task goes on.
 tw_status tw_submitted_free(tw_submitted task);

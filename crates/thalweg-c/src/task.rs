@@ -1,6 +1,6 @@
 //! Submission of tasks.
 
-use crate::body::{Argument, Bound, Held, tw_body, tw_context};
+use crate::body::{Argument, Bound, Held, TW_MAX_ARGUMENT_BYTES, tw_body, tw_context};
 use crate::data::{DATA, tw_data};
 use crate::device::{add_bodies, tw_launch};
 use crate::group::{GROUPS, SPACES, TASKS, tw_group, tw_space, tw_submitted};
@@ -88,7 +88,8 @@ pub struct tw_task {
     pub hip: tw_body,
     /// The argument of the body.
     pub argument: *const c_void,
-    /// The number of bytes of the argument that are copied; 0 if the body gets the address as it is.
+    /// The number of bytes of the argument that are copied, at most `TW_MAX_ARGUMENT_BYTES`; 0 if the body gets the
+    /// address as it is.
     pub argument_bytes: usize,
     /// A function that is called once with the argument's address, when the body is gone, whether it ran or not.
     pub destructor: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -223,9 +224,15 @@ unsafe fn submit(
     }
     // SAFETY: the task has the size that was just checked.
     let task = unsafe { &*task };
+    let bytes = task.argument_bytes;
+    if bytes > TW_MAX_ARGUMENT_BYTES || (bytes > 0 && task.argument.is_null()) {
+        let problem = format!("its argument of {bytes} bytes cannot be copied");
+        let help = format!("try at most {TW_MAX_ARGUMENT_BYTES} bytes, or 0 to pass the address as it is");
+        return Err(Problem::invalid(call, &format!("{problem}; {help}")));
+    }
     // SAFETY: the argument is as described, by this function's contract. From here on, it is dropped with the body,
     // even if the task is refused.
-    let argument = unsafe { Argument::new(task.argument, task.argument_bytes, task.destructor) };
+    let argument = unsafe { Argument::new(task.argument, bytes, task.destructor) };
     let is_on_devices = task.launch_count > 0 || task.cuda.is_some() || task.hip.is_some();
     if task.body.is_none() && !is_on_devices {
         return Err(Problem::invalid(call, "its task has no body; try setting `body`"));
@@ -291,7 +298,7 @@ fn of_cores<'c>(call: &str, context: &'c tw_context) -> Result<&'c Context, Prob
 /// Submits a task: it runs as soon as the tasks that it depends on are done. `task`, its name, its accesses and an
 /// argument that is copied are read during the call. `submitted` may be null.
 ///
-/// The argument's destructor is called even if the task is refused.
+/// The argument's destructor is called even if the task is refused, unless `size` or `argument_bytes` is wrong.
 ///
 /// # Safety
 /// `task` points to a task of its `size`, whose name and file are null or end with a zero byte, and which has `count`
