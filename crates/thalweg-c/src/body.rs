@@ -1,12 +1,10 @@
 //! Bodies: C functions with their argument, and the views that they get.
 
-use crate::view::{tw_view, view};
-use smallvec::SmallVec;
+use crate::view::tw_view;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 use thalweg::Context;
-use thalweg::dynamic::AnyView;
 use thalweg::error::BoxError;
 
 /// The environment of a body; valid while the body runs, on its thread.
@@ -87,13 +85,12 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// Calls the body.
-    pub(crate) fn run(self, context: &Context, views: Vec<AnyView<'_>>) -> Result<(), BoxError> {
+    pub(crate) fn run(self, context: &Context, views: &[tw_view]) -> Result<(), BoxError> {
         let argument = match &self.argument {
             Held::Own(argument) => argument,
             Held::Shared(argument) => argument,
         };
-        let views: SmallVec<[tw_view; 6]> = views.iter().map(view).collect();
-        call(self.body, argument, context, (ptr::null_mut(), 0), &views)
+        call(self.body, argument, context, (ptr::null_mut(), 0), views)
     }
 }
 

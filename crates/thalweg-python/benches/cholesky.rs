@@ -166,7 +166,8 @@ fn main() {
         return rust(size, tile, units, library);
     }
     let python = std::env::var("THALWEG_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let find = "import glob, os, scipy; print(glob.glob(os.path.dirname(scipy.__file__) + '.libs/libscipy_openblas*')[0])";
+    let find =
+        "import glob, os, scipy; print(glob.glob(os.path.dirname(scipy.__file__) + '.libs/libscipy_openblas*')[0])";
     let library = Command::new(&python).args(["-c", find]).output().expect("Python").stdout;
     let library = String::from_utf8_lossy(&library).trim().to_owned();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/cholesky.py");

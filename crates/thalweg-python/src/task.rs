@@ -13,11 +13,13 @@ use crate::runtime::Shell;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 use thalweg::dynamic::{AnyAccess, AnyView};
 use thalweg::error::BoxError;
-use thalweg::{CallSite, TaskHandle};
+use thalweg::task::Accesses;
+use thalweg::{CallSite, TaskBuilder as TaskBuilderOf, TaskHandle};
 
 /// Properties of a task besides its accesses and its body.
 pub(crate) struct Options {
@@ -55,8 +57,8 @@ fn body(
     body: &Bound<'_, PyAny>,
     given: &mut dyn Iterator<Item = &Access>,
     has_slot: bool,
-) -> PyResult<(Body, Vec<AnyAccess>, Option<Arc<Slot>>)> {
-    let (mut accesses, mut arguments) = (Vec::with_capacity(given.size_hint().0), Arguments::new());
+) -> PyResult<(Body, List, Option<Arc<Slot>>)> {
+    let (mut accesses, mut arguments) = (List::new(), Arguments::new());
     if let Ok(compiled) = body.cast::<Compiled>() {
         for access in given {
             accesses.push(access.any()?);
@@ -102,19 +104,10 @@ impl Options {
         })
     }
 
-    /// Submits a task, and returns its handle if one is wanted.
-    fn submit(
-        &self,
-        shell: &Shell,
-        (name, place): (Cow<'static, str>, CallSite),
-        (bodies, accesses): (Bodies, Vec<AnyAccess>),
-        wants_handle: bool,
-    ) -> PyResult<Option<TaskHandle>> {
-        let builder = shell.rt.task(name, accesses).submitted_at(place).priority(self.priority);
-        let mut builder = match bodies.devices {
-            Some(devices) => devices.add(builder),
-            None => builder,
-        };
+    /// Sets the properties of a task.
+    #[inline]
+    fn configured<'rt, A: Accesses>(&self, builder: TaskBuilderOf<'rt, A>, place: CallSite) -> TaskBuilderOf<'rt, A> {
+        let mut builder = builder.submitted_at(place).priority(self.priority);
         if let Some(cost) = self.cost {
             builder = builder.cost(cost);
         }
@@ -124,18 +117,54 @@ impl Options {
         if let Some((space, index)) = &self.at {
             builder = builder.at(&space.get().space, *index);
         }
+        builder
+    }
+
+    /// Submits a task, and returns its handle if one is wanted.
+    fn submit(
+        &self,
+        shell: &Shell,
+        (name, place): (Cow<'static, str>, CallSite),
+        (bodies, accesses): (Bodies, List),
+        wants_handle: bool,
+    ) -> PyResult<Option<TaskHandle>> {
         macro_rules! send {
-            ($builder:expr) => {
-                if wants_handle { $builder.submit_handle().map(Some) } else { $builder.submit().map(|_| None) }
-            };
+            ($accesses:expr, $builder:ident => $configured:expr) => {{
+                let $builder = self.configured(shell.rt.task(name, $accesses), place);
+                let builder = $configured;
+                if wants_handle { builder.submit_handle().map(Some) } else { builder.submit().map(|_| None) }
+            }};
         }
-        let submitted = match bodies.cores {
-            Some(body) => send!(builder.cpu(move |_, mut views| body.run(&mut views))),
-            None => send!(builder),
+        let (count, mut given) = (accesses.len(), accesses.into_iter());
+        let mut next = || given.next().expect("there are as many as counted");
+        // A few accesses are a tuple, which needs no memory of its own; a list needs some for each of its forms.
+        let submitted = match (bodies.cores, bodies.devices, count) {
+            (Some(body), None, 1) => {
+                send!((next(),), it => it.cpu(move |_, (mut a,)| body.run(std::slice::from_mut(&mut a))))
+            }
+            (Some(body), None, 2) => {
+                send!((next(), next()), it => it.cpu(move |_, (a, b)| body.run(&mut [a, b])))
+            }
+            (Some(body), None, 3) => {
+                send!((next(), next(), next()), it => it.cpu(move |_, (a, b, c)| body.run(&mut [a, b, c])))
+            }
+            (Some(body), None, _) => {
+                send!(given.collect::<Vec<_>>(), it => it.cpu(move |_, mut views| body.run(&mut views)))
+            }
+            (Some(body), Some(devices), _) => {
+                send!(given.collect::<Vec<_>>(), it => devices.add(it).cpu(move |_, mut views| body.run(&mut views)))
+            }
+            (None, devices, _) => {
+                let devices = devices.expect("a task has a body");
+                send!(given.collect::<Vec<_>>(), it => devices.add(it))
+            }
         };
         submitted.map_err(|error| submit_error(&error))
     }
 }
+
+/// The accesses of a task, on their way to its submission.
+type List = SmallVec<[AnyAccess; 3]>;
 
 /// The bodies of a task: that for cores, and those for accelerators.
 struct Bodies {

@@ -122,7 +122,7 @@ static void absurd(void) {
   tw_data data, x;
   tw_space space;
   tw_access access;
-  const size_t most = SIZE_MAX, four[] = {4}, odd[] = {SIZE_MAX}, far[] = {SIZE_MAX / 16}, large[] = {(size_t)1 << 50};
+  const size_t most = SIZE_MAX, four[] = {4}, odd[] = {SIZE_MAX}, far[] = {SIZE_MAX / 8}, large[] = {(size_t)1 << 50};
   CHECK(tw_runtime_new(&(tw_options){.size = sizeof(tw_options), .units = "99999999:CPU:1"}, &rt) == TW_REFUSED);
   CHECK(tw_runtime_new(&(tw_options){.size = sizeof(tw_options), .units = "1:CPU:99999999999999999999"}, &rt) ==
         TW_REFUSED);

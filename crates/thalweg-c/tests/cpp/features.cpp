@@ -123,8 +123,8 @@ static void late() {
   auto borrowed = rt.borrow(memory, {4});
   rt.task("back", tw::inout(borrowed)).submit([&](tw::view<double>) {
     THROWS(tw::refused, "inside", rt.wait());
-    THROWS(tw::refused, "inside", task.wait_for(1));
-    THROWS(tw::refused, "", borrowed.release());
+    THROWS(tw::refused, "inside", group.wait_for(1));
+    THROWS(tw::refused, "holds", borrowed.release());
   });
   rt.wait();
   borrowed.release();
