@@ -6,7 +6,7 @@ use program::{Program, run};
 use thalweg_mpi::{Network, Options};
 
 /// Programs in one test run; `THALWEG_PROGRAMS` sets another number.
-const PROGRAMS: u64 = 2000;
+const PROGRAMS: u64 = 1000;
 /// Programs that run on one cluster, one after the other.
 const PER_CLUSTER: u64 = 40;
 
