@@ -16,7 +16,12 @@ fn row(i: usize, size: usize, x: impl Fn(usize) -> f64) -> f64 {
     near.map(|j| if i == j { (2 * BAND + 1) as f64 } else { -1.0 / (1 + i.abs_diff(j)) as f64 } * x(j)).sum()
 }
 
-fn dot(cluster: &Cluster, x: &ClusterData<f64>, y: &ClusterData<f64>, to: &ClusterData<f64>) -> Result<(), ClusterError> {
+fn dot(
+    cluster: &Cluster,
+    x: &ClusterData<f64>,
+    y: &ClusterData<f64>,
+    to: &ClusterData<f64>,
+) -> Result<(), ClusterError> {
     cluster.task("zero", to.output()).cpu(|_, to| to[0] = 0.0).submit()?;
     for (at, x) in x.tiles().enumerate() {
         let task = cluster.task("dot", (x.input(), y.nth(at).input(), to.reduction(Sum)));

@@ -90,7 +90,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         for i in k + 1..tiles {
             for j in k + 1..i {
-                let task = cluster.task("gemm", (a.tile([i, k]).input(), a.tile([j, k]).input(), a.tile([i, j]).inout()));
+                let task =
+                    cluster.task("gemm", (a.tile([i, k]).input(), a.tile([j, k]).input(), a.tile([i, j]).inout()));
                 task.cpu(|_, (a, b, c)| gemm(a, b, c)).submit()?;
             }
             let task = cluster.task("syrk", (a.tile([i, k]).input(), a.tile([i, i]).inout()));

@@ -56,7 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for tile in x.tiles() {
         let first = tile.number() * rows;
         let fill = cluster.task("fill", tile.output());
-        fill.cpu(move |_, mut x| x.indexed_iter_mut().for_each(|((i, j), x)| *x = begin(first + i, j, size))).submit()?;
+        fill.cpu(move |_, mut x| x.indexed_iter_mut().for_each(|((i, j), x)| *x = begin(first + i, j, size)))
+            .submit()?;
     }
     for _ in 0..steps {
         for tile in x.tiles() {

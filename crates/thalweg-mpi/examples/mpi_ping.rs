@@ -1,12 +1,12 @@
-//! The time of a dependent pair of tasks on two ranks, and of the same MPI's bare messages.
+//! The time of a dependent pair of tasks on two ranks, of the same MPI's bare messages, and of a task that is left out.
 //!
-//! `mpirun -np 2 target/release/examples/mpi_ping bare|tasks [ROUNDS] [DOUBLES]`
+//! `mpirun -np 2 target/release/examples/mpi_ping bare|tasks|pruned [ROUNDS] [DOUBLES]`
 
 use mpi::traits::*;
 use std::error::Error;
 use std::time::Instant;
 use thalweg::Runtime;
-use thalweg_mpi::Cluster;
+use thalweg_mpi::{Cluster, ClusterData};
 
 /// Microseconds from one rank to the other.
 fn bare(rounds: usize, len: usize) -> Result<f64, Box<dyn Error>> {
@@ -43,6 +43,22 @@ fn tasks(rounds: usize, len: usize) -> Result<f64, Box<dyn Error>> {
     Ok(time)
 }
 
+/// Microseconds for a task that does not concern this rank.
+fn pruned(rounds: usize) -> Result<f64, Box<dyn Error>> {
+    let cluster = Cluster::init(Runtime::builder().compute_units("1:CPU:1").pin_threads(false))?;
+    let other = (cluster.rank() + 1) % cluster.ranks();
+    let x: ClusterData<f64> = cluster.distributed(1000, 1, |_| other); // each rank pretends to own nothing
+    let begin = Instant::now();
+    let mut local = 0;
+    for round in 0..rounds {
+        let (from, to) = (x.nth(round % 1000), x.nth((round + 1) % 1000));
+        local += usize::from(cluster.is_local(&(from.input(), to.inout())));
+    }
+    let time = begin.elapsed().as_secs_f64() * 1e6 / rounds as f64;
+    assert!(local == 0 || cluster.ranks() == 1);
+    Ok(time)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
@@ -50,7 +66,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let time = match arguments.get(1).map(String::as_str) {
         Some("bare") => bare(rounds, len)?,
         Some("tasks") => tasks(rounds, len)?,
-        _ => return Err("cannot run: the first argument is neither `bare` nor `tasks`; try one of them".into()),
+        Some("pruned") => pruned(rounds)?,
+        _ => return Err("cannot run: the first argument is not `bare`, `tasks` or `pruned`; try one of them".into()),
     };
     println!("{time:.2} us a hop");
     Ok(())

@@ -5,104 +5,20 @@ use crate::core::Core;
 use crate::data::{ClusterData, Tile};
 use crate::dims::Dims;
 use crate::error::ClusterError;
-use crate::link::{Link, Sizes};
+#[cfg(feature = "mpi")]
+use crate::options::Options;
 use crate::owners::TileAt;
-use crate::shared::{Shared, Traffic};
+use crate::shared::Traffic;
 use crate::task::TaskBuilder;
-use crate::transport::Transport;
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex};
+#[cfg(feature = "mpi")]
+use thalweg::Builder;
+use thalweg::Runtime;
 use thalweg::memory::Element;
 use thalweg::ndarray::Array;
-use thalweg::region::Block;
-use thalweg::{Builder, Runtime};
-
-/// Settings of a cluster. [`Cluster::init`] uses the defaults.
-#[derive(Debug, Clone)]
-pub struct Options {
-    eager: usize,
-    budget: usize,
-    checks: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { eager: 4 << 10, budget: 256 << 10, checks: cfg!(debug_assertions) }
-    }
-}
-
-impl Options {
-    /// The defaults: regions of up to 4 KiB are sent inside packets, 256 KiB of them are kept for each rank until tasks
-    /// use them, and programs are compared in builds with debug assertions.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the largest region, in bytes, that is sent inside a packet.
-    #[must_use]
-    pub fn eager_bytes(mut self, bytes: usize) -> Self {
-        self.eager = bytes;
-        self
-    }
-
-    /// Sets how many bytes of such regions each rank keeps for each other rank. Must be the same on every rank.
-    #[must_use]
-    pub fn budget_bytes(mut self, bytes: usize) -> Self {
-        self.budget = bytes;
-        self
-    }
-
-    /// Sets whether ranks compare the programs that they submit. Must be the same on every rank.
-    #[must_use]
-    pub fn compare_programs(mut self, yes: bool) -> Self {
-        self.checks = yes;
-        self
-    }
-
-    /// Starts this rank over MPI, as [`Cluster::init`] does.
-    ///
-    /// # Errors
-    /// As for [`Cluster::init`].
-    #[cfg(feature = "mpi")]
-    pub fn init(self, builder: Builder) -> Result<Cluster, ClusterError> {
-        self.start(crate::transport::Mpi::open, builder)
-    }
-
-    /// Starts this rank over another transport.
-    ///
-    /// # Errors
-    /// The runtime cannot be built.
-    pub fn over(self, transport: impl Transport + Send + 'static, builder: Builder) -> Result<Cluster, ClusterError> {
-        self.start(|| Ok(transport), builder)
-    }
-
-    fn start<T: Transport + 'static>(
-        self,
-        open: impl FnOnce() -> Result<T, String> + Send + 'static,
-        builder: Builder,
-    ) -> Result<Cluster, ClusterError> {
-        let runtime = builder.build().map_err(|error| ClusterError::Build(Arc::new(error)))?;
-        let (shared, sizes) = (Arc::new(Shared::default()), Sizes { eager: self.eager, budget: self.budget });
-        let (opened, result) = sync_channel(1);
-        let of_thread = shared.clone();
-        let thread = std::thread::Builder::new().name("thalweg-mpi".to_owned()).spawn(move || {
-            let transport = match open() {
-                Ok(transport) => transport,
-                Err(problem) => return drop(opened.send(Err(problem))),
-            };
-            _ = opened.send(Ok((transport.rank() as u32, transport.size() as u32)));
-            Link::new(transport, of_thread, sizes).run();
-        });
-        let thread = thread.map_err(|error| ClusterError::Transport(error.to_string()))?;
-        let ranks = result.recv().unwrap_or_else(|_| Err("the communication thread has panicked".to_owned()));
-        let ranks = ranks.map_err(ClusterError::Transport)?;
-        Ok(Cluster { core: Rc::new(Core::new(runtime, thread, shared, ranks, self.checks)) })
-    }
-}
 
 /// One rank of a program that runs on many machines; see the [crate](crate).
 ///
@@ -112,7 +28,7 @@ impl Options {
 /// The rank ends when the cluster and its data objects have been dropped: its tasks are finished, and the other ranks
 /// are served until all have ended.
 pub struct Cluster {
-    core: Rc<Core>,
+    pub(crate) core: Rc<Core>,
 }
 
 impl fmt::Debug for Cluster {
@@ -257,102 +173,6 @@ impl Cluster {
         self.core.wait(Location::caller())
     }
 
-    /// Returns a region's value on every rank, after the tasks that write it.
-    ///
-    /// # Errors
-    /// The value is missing because a task has failed, the region is not inside of its tile, or the cluster cannot
-    /// continue.
-    #[track_caller]
-    pub fn read<'d, T: Element, S: Dims>(&self, region: impl Into<Tile<'d, T, S>>) -> Result<S::Owned<T>, ClusterError> {
-        let value = self.read_if(region.into(), None, Location::caller())?;
-        Ok(value.expect("every rank gets the value"))
-    }
-
-    /// Returns a region's value on one rank, and `None` on the others, which do not wait.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    #[track_caller]
-    pub fn read_on<'d, T: Element, S: Dims>(
-        &self,
-        rank: usize,
-        region: impl Into<Tile<'d, T, S>>,
-    ) -> Result<Option<S::Owned<T>>, ClusterError> {
-        self.read_if(region.into(), Some(rank), Location::caller())
-    }
-
-    /// Returns all tiles of a data object as one array, on every rank. Its copies are released afterwards.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    #[track_caller]
-    pub fn gather<T: Element, S: Dims>(&self, data: &ClusterData<T, S>) -> Result<Array<T, S>, ClusterError> {
-        let mut extents = [1; 4];
-        extents[..data.shape().len()].copy_from_slice(data.shape());
-        let mut all = Array::from_elem(S::of(&extents), T::zeroed());
-        let place = Location::caller();
-        for tile in data.tiles() {
-            let value: Option<S::Owned<T>> = self.read_if(tile, None, place)?;
-            let value: Array<T, S> = value.expect("every rank gets the value").into();
-            let first = data.first_of(tile.number());
-            all.slice_each_axis_mut(|axis| {
-                let (begin, len) = (first[axis.axis.index()], value.shape()[axis.axis.index()]);
-                (begin..begin + len).into()
-            })
-            .assign(&value);
-            self.release(tile)?;
-        }
-        Ok(all)
-    }
-
-    fn read_if<T: Element, S: Dims>(
-        &self,
-        region: Tile<'_, T, S>,
-        only: Option<usize>,
-        place: &'static Location<'static>,
-    ) -> Result<Option<S::Owned<T>>, ClusterError> {
-        let core = &self.core;
-        core.check()?;
-        let refused = |problem: &str| ClusterError::Refused { task: "read".to_owned(), problem: problem.to_owned() };
-        if !Block::from_corners([0; 4], region.state().shape).encloses(&region.block) {
-            return Err(refused("the region is not inside of its tile; try a smaller one"));
-        }
-        if only.is_some_and(|rank| rank >= self.ranks()) {
-            return Err(refused("there is no such rank; try a smaller one"));
-        }
-        let label = (region.object.id, region.number, region.block, only);
-        let cause = core.submission(Cow::Borrowed("read"), place, label);
-        if only.is_none() {
-            core.enter("read", place);
-        }
-        let readers = only.map_or(0..core.size, |rank| rank as u32..rank as u32 + 1);
-        readers.clone().try_for_each(|rank| region.bring(rank, &cause))?;
-        if !readers.contains(&core.rank) {
-            return Ok(None);
-        }
-        let (group, found, rank) = (core.runtime().group(), Arc::new(Mutex::new(None)), core.rank);
-        let (data, to) = (region.local(), found.clone());
-        group
-            .task("read", (data.block(region.block).outcome(),))
-            .cpu(move |_, (value,)| {
-                let value = match value {
-                    Ok(view) => Ok(S::to_owned(&view)),
-                    Err(failure) => Err(crate::error::Failure::of(failure, rank)),
-                };
-                *crate::shared::lock(&to) = Some(value);
-            })
-            .submit()?;
-        core.wait_for(&group)?;
-        let found = crate::shared::lock(&found).take();
-        match found.ok_or_else(|| refused("its task has been cancelled"))? {
-            Ok(value) => Ok(Some(value)),
-            Err(failure) => match core.check() {
-                Ok(()) => Err(ClusterError::Poisoned(Box::new(failure))),
-                Err(broken) => Err(broken.into()),
-            },
-        }
-    }
-
     /// Makes `owner` the owner of a tile: later tasks that write it run there. Every rank must make this call.
     /// The content is sent to the new owner, unless it has a copy.
     ///
@@ -408,18 +228,6 @@ impl Cluster {
     }
 }
 
-impl<T: Element, S: Dims> ClusterData<T, S> {
-    /// The index of a tile's first element.
-    fn first_of(&self, mut number: usize) -> [usize; 4] {
-        let (mut first, grid) = ([0; 4], self.grid());
-        for d in (0..grid.len()).rev() {
-            first[d] = number % grid[d] * self.0.tile[d];
-            number /= grid[d];
-        }
-        first
-    }
-}
-
 impl<'d, T: Element, S: Dims> From<&'d ClusterData<T, S>> for Tile<'d, T, S> {
     /// The only tile.
     ///
@@ -430,4 +238,3 @@ impl<'d, T: Element, S: Dims> From<&'d ClusterData<T, S>> for Tile<'d, T, S> {
         data.all()
     }
 }
-

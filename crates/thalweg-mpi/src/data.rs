@@ -61,7 +61,12 @@ impl<T, S: Dims> fmt::Debug for ClusterData<T, S> {
 
 impl<T: Element, S: Dims> ClusterData<T, S> {
     /// Makes an object whose tiles have these owners, in row-major order.
-    pub(crate) fn new(core: &Rc<Core>, shape: &[usize], tile: &[usize], mut owner: impl FnMut(&[usize]) -> u32) -> Self {
+    pub(crate) fn new(
+        core: &Rc<Core>,
+        shape: &[usize],
+        tile: &[usize],
+        mut owner: impl FnMut(&[usize]) -> u32,
+    ) -> Self {
         let tile: Vec<usize> = tile.iter().map(|extent| (*extent).max(1)).collect();
         let grid: Vec<usize> = shape.iter().zip(&tile).map(|(len, tile)| len.div_ceil(*tile)).collect();
         let mut index = vec![0; shape.len()];

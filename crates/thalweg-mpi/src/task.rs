@@ -6,10 +6,10 @@ use crate::error::{ClusterError, Failure};
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::rc::Rc;
 use thalweg::Context;
 use thalweg::error::BoxError;
 use thalweg::memory::{AccessList, IntoOutcome};
-use std::rc::Rc;
 
 /// A task that is being described; made by [`Cluster::task`](crate::Cluster::task).
 #[must_use = "a task does nothing until it is submitted"]

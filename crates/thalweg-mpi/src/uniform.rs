@@ -26,12 +26,13 @@ impl Log {
     }
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        let entry = |(index, hash, name, place): &(u64, u64, Cow<'static, str>, Option<&'static Location<'static>>)| Entry {
-            index: *index,
-            hash: *hash,
-            name: name.to_string(),
-            place: place.map(ToString::to_string).unwrap_or_default(),
-        };
+        let entry =
+            |(index, hash, name, place): &(u64, u64, Cow<'static, str>, Option<&'static Location<'static>>)| Entry {
+                index: *index,
+                hash: *hash,
+                name: name.to_string(),
+                place: place.map(ToString::to_string).unwrap_or_default(),
+            };
         self.0.iter().map(entry).collect()
     }
 }

@@ -177,7 +177,10 @@ fn bad_calls_are_refused_on_every_rank_and_lose_nothing() {
         refused(cluster.migrate(x.all(), 7), "no rank 7");
         let on = cluster.task("on", (x.inout(), y.input())).on(1);
         on.cpu(|cx, (x, _)| x[0] += cx.inner_cores() as f64).submit()?;
-        cluster.task("empty", (x.all().block(1..1).input(), y.inout())).cpu(|_, (x, _)| assert!(x.is_empty())).submit()?;
+        cluster
+            .task("empty", (x.all().block(1..1).input(), y.inout()))
+            .cpu(|_, (x, _)| assert!(x.is_empty()))
+            .submit()?;
         assert_eq!(cluster.read(&x)?, [2.0, 2.0]);
         assert_eq!(cluster.read_on(1, &x)?, (cluster.rank() == 1).then(|| vec![2.0, 2.0]));
         cluster.wait()

@@ -10,7 +10,8 @@ use std::process::Command;
 fn mpirun(ranks: usize, example: &str, arguments: &[&str]) -> Option<(bool, String)> {
     let installed = Command::new("mpirun").arg("--version").output().is_ok_and(|output| output.status.success());
     if !installed {
-        let required = std::env::var("THALWEG_REQUIRE").is_ok_and(|names| names.split(',').any(|name| name == "mpirun"));
+        let required =
+            std::env::var("THALWEG_REQUIRE").is_ok_and(|names| names.split(',').any(|name| name == "mpirun"));
         assert!(!required, "mpirun is required, but not installed");
         eprintln!("skipped: mpirun is not installed");
         return None;

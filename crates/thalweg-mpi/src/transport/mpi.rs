@@ -168,8 +168,7 @@ impl Mpi {
         // has found one, and then MPI has written them. The bytes are received into a vector of their length.
         unsafe {
             let any = ffi::RSMPI_ANY_SOURCE;
-            let code =
-                ffi::MPI_Improbe(any, PACKET, self.comm, &mut found, message.as_mut_ptr(), status.as_mut_ptr());
+            let code = ffi::MPI_Improbe(any, PACKET, self.comm, &mut found, message.as_mut_ptr(), status.as_mut_ptr());
             if code != 0 {
                 self.lost.push((self.rank, format!("MPI cannot look for messages, code {code}")));
                 return None;

@@ -67,12 +67,21 @@ impl Network {
         let state = Arc::new(Mutex::new(State {
             random: self.seed ^ 0x9e37_79b9_7f4a_7c15,
             delay: self.delay,
-            inboxes: (0..self.ranks).map(|_| Inbox { packets: (0..self.ranks).map(|_| VecDeque::new()).collect(), ..Inbox::default() }).collect(),
+            inboxes: (0..self.ranks)
+                .map(|_| Inbox { packets: (0..self.ranks).map(|_| VecDeque::new()).collect(), ..Inbox::default() })
+                .collect(),
             dead: Vec::new(),
         }));
         let life = |rank| self.death.filter(|(dying, _)| *dying == rank).map_or(u64::MAX, |(_, packets)| packets);
         (0..self.ranks)
-            .map(|rank| Endpoint { rank, size: self.ranks, life: life(rank), told: 0, expected: 0, state: state.clone() })
+            .map(|rank| Endpoint {
+                rank,
+                size: self.ranks,
+                life: life(rank),
+                told: 0,
+                expected: 0,
+                state: state.clone(),
+            })
             .collect()
     }
 }

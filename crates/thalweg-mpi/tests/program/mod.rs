@@ -22,12 +22,27 @@ pub(crate) struct Part {
 #[derive(Debug, Clone)]
 pub(crate) enum Statement {
     /// Adds a number that depends on the parts read to each element of a part; the first part read may be overwritten.
-    Task { reads: Vec<Part>, writes: Vec<(Part, bool)>, on: Option<usize>, fails: bool },
+    Task {
+        reads: Vec<Part>,
+        writes: Vec<(Part, bool)>,
+        on: Option<usize>,
+        fails: bool,
+    },
     /// Adds the sum of a part, and a number, to the scalar.
-    Reduce { read: Part, on: Option<usize> },
-    Migrate { tile: usize, owner: usize },
-    Release { tile: usize },
-    Read { part: Part },
+    Reduce {
+        read: Part,
+        on: Option<usize>,
+    },
+    Migrate {
+        tile: usize,
+        owner: usize,
+    },
+    Release {
+        tile: usize,
+    },
+    Read {
+        part: Part,
+    },
     ReadScalar,
     Wait,
 }
@@ -84,7 +99,9 @@ impl Program {
                 let mut fresh = |random: &mut Random| {
                     let part = random.part(fails);
                     let free = used.iter().all(|other| {
-                        other.tile != part.tile || other.range.end <= part.range.start || part.range.end <= other.range.start
+                        other.tile != part.tile
+                            || other.range.end <= part.range.start
+                            || part.range.end <= other.range.start
                     });
                     free.then(|| used.push(part.clone()))?;
                     Some(part)
@@ -111,7 +128,8 @@ impl Program {
 
     /// What the program shows if its statements are executed one after the other. For programs that do not fail.
     pub(crate) fn oracle(&self) -> Vec<Shown> {
-        let mut tiles: Vec<Vec<f64>> = (0..TILES).map(|tile| vec![0.0; if tile + 1 == TILES { LAST } else { LEN }]).collect();
+        let mut tiles: Vec<Vec<f64>> =
+            (0..TILES).map(|tile| vec![0.0; if tile + 1 == TILES { LAST } else { LEN }]).collect();
         let (mut scalar, mut shown) = (self.seed as f64, Vec::new());
         for (number, statement) in self.statements.iter().enumerate() {
             match statement {
@@ -170,8 +188,11 @@ impl Program {
         match statement {
             Statement::Task { reads, writes, on, fails } => {
                 let reads: Vec<_> = reads.iter().map(|read| part(read).input()).collect();
-                let outputs: Vec<_> =
-                    writes.iter().filter(|(_, overwrites)| *overwrites).map(|(write, _)| part(write).output()).collect();
+                let outputs: Vec<_> = writes
+                    .iter()
+                    .filter(|(_, overwrites)| *overwrites)
+                    .map(|(write, _)| part(write).output())
+                    .collect();
                 let updates: Vec<_> =
                     writes.iter().filter(|(_, overwrites)| !overwrites).map(|(write, _)| part(write).inout()).collect();
                 if writes.is_empty() && on.is_none() {
@@ -250,15 +271,16 @@ fn failures(waited: Result<(), ClusterError>) -> Shown {
     }
 }
 
-/// Runs programs on a cluster, and returns what each has shown on each rank.
-pub(crate) fn run(network: &Network, options: &Options, programs: &[Program]) -> Vec<Vec<Vec<Shown>>> {
+/// Runs programs on a cluster whose runtimes have at most `window` pending tasks, and returns what each has shown on each rank.
+pub(crate) fn run(network: &Network, options: &Options, window: usize, programs: &[Program]) -> Vec<Vec<Vec<Shown>>> {
     std::thread::scope(|scope| {
         let ranks: Vec<_> = network
             .endpoints()
             .into_iter()
             .map(|end| {
                 scope.spawn(move || {
-                    let builder = Runtime::builder().compute_units("1:CPU:1").pin_threads(false);
+                    let builder =
+                        Runtime::builder().compute_units("1:CPU:1").pin_threads(false).max_pending_tasks(window);
                     let cluster = options.clone().over(end, builder).unwrap();
                     programs.iter().map(|program| program.on(&cluster)).collect()
                 })
@@ -267,4 +289,3 @@ pub(crate) fn run(network: &Network, options: &Options, programs: &[Program]) ->
         ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
     })
 }
-
