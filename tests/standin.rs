@@ -250,6 +250,19 @@ fn replays_with_scratch_memory_use_graphs() {
     });
 }
 
+/// The bodies of a group of reductions run at the same time, and their combinations one after the other: a chain of the
+/// reset, the first member's begin, body and combination, the other combinations, and the read.
+#[test]
+fn groups_of_reductions_are_parts_of_graphs() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "graphs::groups_of_reductions_are_parts_of_graphs") else { return };
+        assert!(report.of("graph launches") > 0, "{report:?}");
+        let (chain, width) = (report.of("graph 0 longest chain"), report.of("graph 0 width"));
+        assert_eq!((chain, width), (graphs::ADDENDS as i64 + 3, graphs::ADDENDS as i64 + 1), "{report:?}");
+        assert_eq!(report.of("copies out"), 2, "{report:?}");
+    });
+}
+
 #[test]
 fn replays_of_indexed_tasks_use_graphs() {
     on_both(|settings| {

@@ -335,6 +335,10 @@ impl Enqueue for Sessions<'_> {
         unreachable!("recorded tasks use one device");
     }
 
+    fn continue_part(&mut self, _: &[u32]) {
+        unreachable!("recorded tasks use one device");
+    }
+
     fn drop_part(&mut self) {
         unreachable!("recorded tasks use one device");
     }

@@ -209,10 +209,10 @@ fn notes_drops_and_decisions_are_marks() {
         assert_eq!((mark.start, mark.name.as_str()), (note.at, "poisoned"));
         assert_eq!(mark.annotations["task"], trace.tasks[note.task].number.to_string());
     }
-    let drops: Vec<_> = file.marks.iter().filter(|mark| track_name(&file, mark) == "dropped replicas").collect();
+    let drops: Vec<_> = file.marks.iter().filter(|mark| mark.categories == ["eviction"]).collect();
     assert!(trace.drops.len() > 3 && drops.len() == trace.drops.len());
     for (mark, drop) in drops.iter().zip(&trace.drops) {
-        assert_eq!(mark.start, drop.at);
+        assert_eq!((mark.start, track_name(&file, mark)), (drop.at, "dropped replicas"));
         let found = ["bytes", "space", "reason"].map(|key| mark.annotations[key].as_str());
         assert_eq!(found, [drop.bytes.to_string().as_str(), &trace.spaces[drop.space], "written back"]);
     }
