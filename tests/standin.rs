@@ -80,6 +80,20 @@ fn examples_on_hip() {
     examples(&HIP);
 }
 
+/// Each solve of CG is one launch of a loop, whose iterations contain reductions. The device repeats them until the
+/// residual is small.
+#[test]
+#[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
+fn examples_with_a_residual_are_repeated_by_the_device() {
+    let Some(built) = drivers::built() else { return };
+    let arguments = ["--class", "S", "--units", "1:CUDA:1", "--until", "1e-9", "--no-progress"];
+    let (output, report) = run(&CUDA, &built.example("cg"), &arguments);
+    assert_eq!(output.lines().last(), Some("VERIFIED"), "{output}");
+    let steps = 15; // of class S
+    assert_eq!((report.of("launches of loops"), report.of("graph launches")), (steps, steps), "{report:?}");
+    assert_eq!(report.of("copies out"), steps, "{report:?}");
+}
+
 /// Checks that each stage of a step is one launch for all zones, where single zones take a launch each.
 #[test]
 #[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]

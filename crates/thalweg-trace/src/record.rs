@@ -7,7 +7,8 @@
 //!
 //! A task on a core takes 24 bytes ([`NEXT`], [`DONE`]), or 32 if several threads submit tasks alternately
 //! ([`SUBMITTED`]). A task with dependences takes 8 bytes more ([`SUBJECT`]), and each dependence takes 8. If a policy
-//! places tasks, a task takes 80 bytes with an estimate ([`ESTIMATED`]) and 72 without one.
+//! places tasks, a task takes some 90 bytes with an estimate ([`ESTIMATED`]), because its stages interleave with those of
+//! others.
 //!
 //! Invariants:
 //! 1. The length of a record in words follows from its kind alone ([`words`]). So a reader can skip records of a
