@@ -80,20 +80,6 @@ fn examples_on_hip() {
     examples(&HIP);
 }
 
-/// Each solve of CG is one launch of a loop, whose iterations contain reductions. The device repeats them until the
-/// residual is small.
-#[test]
-#[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
-fn examples_with_a_residual_are_repeated_by_the_device() {
-    let Some(built) = drivers::built() else { return };
-    let arguments = ["--class", "S", "--units", "1:CUDA:1", "--until", "1e-9", "--no-progress"];
-    let (output, report) = run(&CUDA, &built.example("cg"), &arguments);
-    assert_eq!(output.lines().last(), Some("VERIFIED"), "{output}");
-    let steps = 15; // of class S
-    assert_eq!((report.of("launches of loops"), report.of("graph launches")), (steps, steps), "{report:?}");
-    assert_eq!(report.of("copies out"), steps, "{report:?}");
-}
-
 /// Checks that each stage of a step is one launch for all zones, where single zones take a launch each.
 #[test]
 #[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
@@ -264,19 +250,6 @@ fn replays_with_scratch_memory_use_graphs() {
     });
 }
 
-/// The bodies of a group of reductions run at the same time, and their combinations one after the other: a chain of the
-/// reset, the first member's begin, body and combination, the other combinations, and the read.
-#[test]
-fn groups_of_reductions_are_parts_of_graphs() {
-    on_both(|settings| {
-        let Some(report) = report(settings, "graphs::groups_of_reductions_are_parts_of_graphs") else { return };
-        assert!(report.of("graph launches") > 0, "{report:?}");
-        let (chain, width) = (report.of("graph 0 longest chain"), report.of("graph 0 width"));
-        assert_eq!((chain, width), (graphs::ADDENDS as i64 + 3, graphs::ADDENDS as i64 + 1), "{report:?}");
-        assert_eq!(report.of("copies out"), 2, "{report:?}");
-    });
-}
-
 #[test]
 fn replays_of_indexed_tasks_use_graphs() {
     on_both(|settings| {
@@ -316,7 +289,10 @@ fn random_replays_on_devices_match_sequential_execution() {
     on_both(|settings| {
         for memory in [1 << 20, 4500] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_MEMORY", memory);
-            let Some(report) = report(&settings, "graphs::random_replays_match_direct_execution") else { return };
+            let Some(report) = report(&settings, "graphs::random_replays::random_replays_match_direct_execution")
+            else {
+                return;
+            };
             assert!(report.of("graph launches") > 0, "{report:?}");
         }
     });
@@ -339,7 +315,7 @@ fn opencl_replays_are_launched_as_command_buffers() {
         "graphs::graphs_may_use_scratch_memory",
         "graphs::eviction_between_replays_keeps_results",
         "graphs::chains_on_two_devices_become_graphs",
-        "graphs::random_replays_match_direct_execution",
+        "graphs::random_replays::random_replays_match_direct_execution",
     ] {
         let report = of(program);
         assert!(report.of("graph launches") > 0, "{program} {report:?}");
@@ -364,7 +340,7 @@ fn opencl_replays_on_cores_match_sequential_execution() {
         "chains_on_two_devices_become_graphs",
         "tasks_for_one_device_become_graphs_there",
         "spread_loops_become_one_graph_per_device",
-        "random_replays_match_direct_execution",
+        "random_replays::random_replays_match_direct_execution",
     ] {
         drivers::run_own(&settings, &format!("graphs::{program}")).expect("the layer was built");
     }

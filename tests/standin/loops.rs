@@ -2,7 +2,7 @@
 
 use super::programs::{kind, runtime, with_units};
 use super::random::{Random, variable};
-use super::{CUDA, HIP, report};
+use super::{CUDA, HIP, drivers, report, run};
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
@@ -63,6 +63,20 @@ fn device_repeats_loops_without_calls() {
 #[test]
 fn device_repeats_loops_with_reductions() {
     calls_are_equal_for("loops::sum_decreases_until_it_is_small", 1, 0);
+}
+
+/// Each solve of CG is one launch of a loop, whose iterations contain reductions. The device repeats them until the
+/// residual is small.
+#[test]
+#[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
+fn examples_with_a_residual_are_repeated_by_the_device() {
+    let Some(built) = drivers::built() else { return };
+    let arguments = ["--class", "S", "--units", "1:CUDA:1", "--until", "1e-9", "--no-progress"];
+    let (output, report) = run(&CUDA, &built.example("cg"), &arguments);
+    assert_eq!(output.lines().last(), Some("VERIFIED"), "{output}");
+    let steps = 15; // of class S
+    assert_eq!((report.of("launches of loops"), report.of("graph launches")), (steps, steps), "{report:?}");
+    assert_eq!(report.of("copies out"), steps, "{report:?}");
 }
 
 /// Asserts that a program makes the same calls for 3 and for 300 iterations, with this many loops and this many further

@@ -1,8 +1,8 @@
 //! The tables of a trace as plain values for CSV files and databases, with their names, columns and rows.
 //!
 //! Names of time columns end in `_ns`; their values are nanoseconds since the runtime was built. In the tables of
-//! tasks, units, spaces, sites, threads, policies, regions and data, the first column is the ID by which other tables refer
-//! to the row. Unknown values are null. This module does not access files.
+//! tasks, units, spaces, sites, threads, policies, regions and data, the first column is the ID by which other tables
+//! refer to the row. Unknown values are null. This module does not access files.
 
 use crate::{AccessMode, DropReason, NoteKind, Outcome, StateKind, Trace};
 use std::io;

@@ -7,8 +7,8 @@
 //!
 //! A task on a core takes 24 bytes ([`NEXT`], [`DONE`]), or 32 if several threads submit tasks alternately
 //! ([`SUBMITTED`]). A task with dependences takes 8 bytes more ([`SUBJECT`]), and each dependence takes 8. If a policy
-//! places tasks, a task takes some 90 bytes with an estimate ([`ESTIMATED`]), because its stages interleave with those of
-//! others.
+//! places tasks, a task takes some 90 bytes with an estimate ([`ESTIMATED`]), because its stages interleave with those
+//! of others.
 //!
 //! Invariants:
 //! 1. The length of a record in words follows from its kind alone ([`words`]). So a reader can skip records of a
@@ -83,8 +83,8 @@ pub const GATE: u8 = 20;
 pub const PLACED: u8 = 22;
 /// Like [`PLACED`], by a policy that has an estimate. Word 1: see [`estimate`].
 pub const ESTIMATED: u8 = 23;
-/// A replica was dropped. Small field: space (16 bits) and reason ([`Dropped`], 8 bits). Word 1: bytes. Word 2: the data
-/// object.
+/// A replica was dropped. Small field: space (16 bits) and reason ([`Dropped`], 8 bits). Word 1: bytes. Word 2: the
+/// data object.
 pub const DROPPED: u8 = 24;
 /// Like [`RAN`], for a body in a stream of its device. Word 3: the number of the stream.
 pub const RAN_IN_STREAM: u8 = 25;

@@ -1,12 +1,13 @@
 //! Launching several tasks as one graph, which is kept so that it can be launched again.
 //!
-//! While a run of tasks is being enqueued, its launches are only recorded ([`Capture`]). The recording is divided
-//! into parts, each with the launches of one task. A task with reductions has two parts: its body, and the combination
-//! of its contributions, because only the combination waits for earlier users of the region. Then the recording is compared with earlier recordings of the same
-//! run ([`Known`]). If both have the same launches, the earlier graph is launched again. If only argument values
-//! differ, the graph's nodes are first given the new values, provided that the interface supports changing them.
-//! Making a graph takes longer than the launches themselves, so a graph is made only when a run has had the same
-//! shape twice, or, on interfaces whose nodes cannot be changed, the same shape and values twice.
+//! While a run of tasks is being enqueued, its launches are only recorded ([`Capture`]). The recording is divided into
+//! parts, each with the launches of one task. A task with reductions has two parts: its body, and the combination of
+//! its contributions, because only the combination waits for earlier users of the region. Then the recording is
+//! compared with earlier recordings of the same run ([`Known`]). If both have the same launches, the earlier graph is
+//! launched again. If only argument values differ, the graph's nodes are first given the new values, provided that the
+//! interface supports changing them. Making a graph takes longer than the launches themselves, so a graph is made only
+//! when a run has had the same shape twice, or, on interfaces whose nodes cannot be changed, the same shape and values
+//! twice.
 //!
 //! Invariants:
 //! 1. The nodes of a graph have the values of the capture that is stored with the graph.

@@ -112,8 +112,8 @@ impl Placement {
         self.queue.policy_name()
     }
 
-    /// If tracing is on, records the decisions of distributions, the replicas that were dropped, and the bytes in use in
-    /// devices' memories, as far as these have changed.
+    /// If tracing is on, records the decisions of distributions, the replicas that were dropped, and the bytes in use
+    /// in devices' memories, as far as these have changed.
     fn trace_changes(&mut self) {
         let Some(tracer) = &self.tracer else { return };
         for Decision { space, instance, state, pivot } in self.queue.scheduler_mut().take_decisions() {
