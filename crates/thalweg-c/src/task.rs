@@ -240,8 +240,7 @@ unsafe fn find(call: &str, task: &tw_task) -> Result<Found, Problem> {
     Ok(Found { name, site, group, space })
 }
 
-/// Begins a task, and sets everything but its bodies. It is inlined, since moving a builder costs as much as all that is
-/// set.
+/// Begins a task, and sets everything but its bodies. It is inlined, because a call would move the builder.
 #[inline(always)]
 fn begin<'p, A: Accesses>(within: &Within<'p>, task: &tw_task, found: Found, accesses: A) -> TaskBuilder<'p, A> {
     let mut builder = match within {
@@ -331,7 +330,7 @@ unsafe fn submit(
             }
         }};
     }
-    // A few accesses are a tuple, which needs no memory of its own; a list needs some for each of its forms.
+    // Up to three accesses are a tuple, because a list allocates memory three times per task.
     if let (false, [a]) = (is_on_devices, given) {
         let builder = begin(&within, task, found, (access(call, a)?,));
         return send_body!(builder, Held::Own(argument), (a,) => &[view(&a)]);

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::borrow::Cow;
 use std::sync::Arc;
-use thalweg::dynamic::AnyView;
+use thalweg::dynamic::{AnyAccess, AnyView};
 use thalweg::error::BoxError;
 use thalweg::task::Accesses;
 use thalweg::{CallSite, TaskBuilder as TaskBuilderOf, TaskHandle};
@@ -132,7 +132,7 @@ impl Options {
         }
         let count = given.len();
         let mut next = || given.next().expect("there are as many as counted").any();
-        // A few accesses are a tuple, which needs no memory of its own; a list needs some for each of its forms.
+        // Up to three accesses are a tuple, because a list allocates memory three times per task.
         let submitted = match (bodies.cores, bodies.devices, count) {
             (Some(body), None, 1) => {
                 send!((next()?,), it => it.cpu(move |_, (mut a,)| body.run(std::slice::from_mut(&mut a))))
@@ -144,18 +144,22 @@ impl Options {
                 send!((next()?, next()?, next()?), it => it.cpu(move |_, (a, b, c)| body.run(&mut [a, b, c])))
             }
             (Some(body), None, _) => {
-                send!(given.map(Access::any).collect::<PyResult<Vec<_>>>()?, it => it.cpu(move |_, mut views| body.run(&mut views)))
+                send!(list(given)?, it => it.cpu(move |_, mut views| body.run(&mut views)))
             }
             (Some(body), Some(devices), _) => {
-                send!(given.map(Access::any).collect::<PyResult<Vec<_>>>()?, it => devices.add(it).cpu(move |_, mut views| body.run(&mut views)))
+                send!(list(given)?, it => devices.add(it).cpu(move |_, mut views| body.run(&mut views)))
             }
             (None, devices, _) => {
                 let devices = devices.expect("a task has a body");
-                send!(given.map(Access::any).collect::<PyResult<Vec<_>>>()?, it => devices.add(it))
+                send!(list(given)?, it => devices.add(it))
             }
         };
         submitted.map_err(|error| submit_error(&error))
     }
+}
+
+fn list(given: &mut dyn ExactSizeIterator<Item = &Access>) -> PyResult<Vec<AnyAccess>> {
+    given.map(Access::any).collect()
 }
 
 /// The bodies of a task: that for cores, and those for accelerators.
@@ -184,8 +188,8 @@ impl TaskBuilder {
     /// Submits the task with this body for cores: a callable, or a `Compiled` function.
     ///
     /// A task may have bodies for accelerators as well, or instead; the unit that runs it uses the one that fits best.
-    /// `gpu` is a launch of a kernel, or a list of launches, for devices of all kinds. `cuda` and `hip` are callables of
-    /// a `Stream` and a `DeviceArray` for each access: they enqueue work on the stream, and do not wait for it.
+    /// `gpu` is a launch of a kernel, or a list of launches, for devices of all kinds. `cuda` and `hip` are callables
+    /// of a `Stream` and a `DeviceArray` for each access: they enqueue work on the stream, and do not wait for it.
     #[pyo3(signature = (callable = None, *, gpu = None, cuda = None, hip = None))]
     fn __call__(
         &self,
