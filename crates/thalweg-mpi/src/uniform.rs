@@ -46,7 +46,7 @@ pub(crate) fn hash(values: impl Hash) -> u64 {
 
 /// Describes the first difference between the logs of all ranks; `None` if there is none.
 ///
-/// All logs are compared with the longest. A rank that is only behind has not submitted something else, so a missing
+/// All logs are compared with the longest. A rank that only lags has not submitted another task, so a missing
 /// submission counts only if no two differ, and then that of the rank that has come farthest.
 pub(crate) fn first_difference(logs: &[Option<Vec<Entry>>]) -> Option<String> {
     let known = || logs.iter().enumerate().filter_map(|(rank, log)| Some((rank, log.as_ref()?)));
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(first_difference(&logs).unwrap(), text);
         let logs = [log(&[]), log(&["a", "b", "c"]), log(&["a", "b", "d"])];
         let text = "submission 2 is `c` at x.rs:1:1 on rank 1, but `d` at x.rs:1:1 on rank 2";
-        assert_eq!(first_difference(&logs).unwrap(), text, "a rank that is behind does not differ");
+        assert_eq!(first_difference(&logs).unwrap(), text, "a rank that lags does not differ");
         let logs = [log(&["a"]), log(&["a", "b"]), log(&[])];
         assert_eq!(
             first_difference(&logs).unwrap(),
