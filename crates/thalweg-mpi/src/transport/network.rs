@@ -198,8 +198,8 @@ impl Transport for Endpoint {
         let inbox = &mut state.inboxes[rank];
         inbox.polls += 1;
         for (from, queue) in inbox.packets.iter_mut().enumerate() {
-            while let Some((_, bytes)) = queue.pop_front_if(|(at, _)| *at <= inbox.polls) {
-                events.push(Event::Packet { from, bytes });
+            while queue.front().is_some_and(|(at, _)| *at <= inbox.polls) {
+                events.extend(queue.pop_front().map(|(_, bytes)| Event::Packet { from, bytes }));
             }
         }
         let sent = std::mem::take(&mut inbox.sent);
