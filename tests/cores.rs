@@ -57,7 +57,7 @@ fn omp_places_binds_units_unless_the_program_sets_places() {
     const INSIDE: &str = "THALWEG_TEST_PLACES";
     if std::env::var_os(INSIDE).is_none() {
         // Environment variables are per process, so each setting is tested in its own process.
-        for places in ["{1},{0}", "threads", "{0}", "{0;1}", "sockets(2)"] {
+        for places in ["{1},{0}", "threads", "{0}", "{0;1}", "cores(0)", "threads(1)"] {
             again("omp_places_binds_units_unless_the_program_sets_places", &[(INSIDE, places), ("OMP_PLACES", places)]);
         }
         return;
@@ -70,6 +70,15 @@ fn omp_places_binds_units_unless_the_program_sets_places() {
     match &*std::env::var(INSIDE).unwrap() {
         "{1},{0}" => assert!(cores == [1, 0] && !ignored, "{cores:?} {warnings:?}"),
         "threads" => assert!(!ignored, "{warnings:?}"),
+        "threads(1)" => {
+            assert!(cores == [cores[0]; 2] && !ignored, "{cores:?} {warnings:?}");
+            let asked = warnings.iter().any(|warning| warning.contains("asks for 2 cores, but this process may use 1"));
+            assert!(asked, "{warnings:?}");
+            let rt = Runtime::builder().build().unwrap();
+            assert_eq!(rt.machine().num_units(), 1, "one unit per core that is left");
+            let rt = Runtime::builder().pin_threads(false).build().unwrap();
+            assert_eq!(rt.machine().num_units(), Topology::detect().cores().len());
+        }
         _ => assert!(ignored, "{warnings:?}"),
     }
     drop(rt);

@@ -43,6 +43,7 @@ chapters! {
     slow_programs,
     costs,
     simulation,
+    machines,
 }
 
 #[doc = include_str!("../../README.md")]

@@ -42,7 +42,7 @@ fn panel_of(
         rows.iter().find(|row| row.configuration == configuration && row.scheduler == scheduler)
     };
     let mine = || rows.iter().filter(|row| groups.contains(&row.configuration));
-    let longest = mine().map(|row| row.measured.overall()).fold(0.0, f64::max) * 1e3;
+    let longest = mine().map(|row| row.measured.step()).fold(0.0, f64::max) * 1e3;
     let fastest = mine().map(|row| row.speed_up(Period::Computation)).fold(1.0, f64::max);
     let across = 0.0..groups.len() as f64 * GROUP;
     let headroom = if gpus == 0 { 1.5 } else { 1.1 }; // for the legend
@@ -75,7 +75,7 @@ fn panel_of(
             .filter_map(|(g, &configuration)| row(configuration, scheduler).map(|row| (g, row)))
             .map(|(g, row)| {
                 let computation = 1e3 * row.measured.computation;
-                (place(g), computation, 1e3 * row.measured.overall(), row.speed_up(Period::Computation))
+                (place(g), computation, 1e3 * row.measured.step(), row.speed_up(Period::Computation))
             })
             .collect();
         chart

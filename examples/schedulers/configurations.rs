@@ -37,7 +37,7 @@ pub(crate) const SCHEDULERS: [&str; 16] = [
 pub(crate) const ARTICLES: &[&str] = SCHEDULERS.split_at(5).0;
 
 /// Schedulers that never settle on a fixed map. They do not improve after a few steps.
-const ONLINE: [&str; 3] = ["eft", "stealing", "priority"];
+pub(crate) const ONLINE: [&str; 3] = ["eft", "stealing", "priority"];
 /// Number of steps that is enough for the schedulers in [`ONLINE`].
 const ENOUGH: usize = 8;
 

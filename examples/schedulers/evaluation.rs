@@ -2,7 +2,9 @@
 //!
 //! A run continues until its scheduler has settled, that is, until no zone has changed its unit for [`COUNTED`] steps,
 //! or until a limit is reached. Then [`COUNTED`] steps are measured in which zones exchange one after the other, as in
-//! the article's programs, and as many again with parallel exchanges.
+//! the article's programs, and as many again with parallel exchanges. The steps of the search count for the overall
+//! time, as in the article's §5.2: a whole run consists of them, and of as many steps like the measured ones as the
+//! benchmark's class has left.
 
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use npb::mz::{Benchmark, Class, Exchange, Fuse, Norms, Periods, Program, Setting
 use thalweg::{EmulatedDevice, Runtime, SimulatedMachine};
 
 use crate::common::Result;
-use crate::configurations::Configuration;
+use crate::configurations::{Configuration, ONLINE};
 
 /// Number of measured steps, and number of steps for which a map must stay unchanged to count as settled.
 const COUNTED: usize = 5;
@@ -35,24 +37,31 @@ pub(crate) struct Measured {
     pub(crate) side_by_side: f64,
     /// Number of steps after which the map had settled; `None` if it never did.
     pub(crate) settled: Option<usize>,
+    /// Seconds of computation per step in a whole run, which includes the search for a map.
+    pub(crate) whole_run: f64,
 }
 
 impl Measured {
     /// Returns both periods together, with the exchange of the article's programs.
-    pub(crate) fn overall(self) -> f64 {
+    pub(crate) fn step(self) -> f64 {
         self.computation + self.communication
     }
 
-    fn mean(one_by_one: &[Periods], together: &[Periods], settled: Option<usize>) -> Self {
-        let mean = |steps: &[Periods], period: fn(&Periods) -> Duration| {
-            steps.iter().map(|step| period(step).as_secs_f64()).sum::<f64>() / steps.len() as f64
+    /// Returns the same for a whole run of `all` steps that begins with the steps of the `search`.
+    fn new(search: &[Periods], one_by_one: &[Periods], together: &[Periods], all: usize) -> Self {
+        let sum = |steps: &[Periods], period: fn(&Periods) -> Duration| {
+            steps.iter().map(|step| period(step).as_secs_f64()).sum::<f64>()
         };
-        let both = [one_by_one, together].concat();
+        let mean = |steps: &[Periods], period| sum(steps, period) / steps.len() as f64;
+        let computation = mean(&[one_by_one, together].concat(), |step| step.computation);
+        let search = &search[..search.len().min(all)];
+        let rest = (all - search.len()) as f64 * computation;
         Self {
-            computation: mean(&both, |step| step.computation),
+            computation,
             communication: mean(one_by_one, |step| step.communication),
             side_by_side: mean(together, |step| step.communication),
-            settled,
+            settled: None,
+            whole_run: (sum(search, |step| step.computation) + rest) / all.max(1) as f64,
         }
     }
 }
@@ -68,12 +77,8 @@ pub(crate) struct Task<'a> {
     pub(crate) steps: usize,
 }
 
-/// Runs a benchmark and measures it. A real run executes all steps, and compares the results with `expected`.
-///
-/// # Errors
-/// If the runtime fails, or the results are not those expected.
-pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Result<Measured> {
-    let Task { benchmark, class, units, scheduler, steps } = task;
+/// Builds the runtime of a run.
+pub(crate) fn runtime(place: &Place, Task { units, scheduler, .. }: Task<'_>) -> Result<Runtime> {
     let builder = Runtime::builder().compute_units(units).scheduler(scheduler).use_current_thread(true);
     let builder = match place {
         Place::Simulated(machine) => builder.simulate(machine.clone()),
@@ -82,20 +87,33 @@ pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Re
             builder.emulated_devices(move |_| EmulatedDevice::new().speed(speed))
         }
     };
-    let rt = builder.build()?;
-    let settings = Settings { steps, fuse: Fuse::Step, periods: true, replay: false };
+    Ok(builder.build()?)
+}
+
+/// Returns the settings of a run of this many steps, whose periods are timed.
+pub(crate) fn settings(steps: usize) -> Settings {
+    Settings { steps, fuse: Fuse::Step, periods: true, replay: false }
+}
+
+/// Runs a benchmark and measures it. A real run executes all steps, and compares the results with `expected`.
+///
+/// # Errors
+/// If the runtime fails, or the results are not those expected.
+pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Result<Measured> {
+    let Task { benchmark, class, scheduler, steps, .. } = task;
+    let rt = runtime(place, task)?;
+    let settings = settings(steps);
     let program = Program::new(&rt, benchmark, &benchmark.problem(class), settings);
     program.prepare()?;
     let migrations = || rt.statistics().affinity.map_or(u64::MAX, |counts| counts.migrations);
-    let (mut last, mut unchanged, mut run) = (migrations(), 0, 0);
-    while run < steps && (unchanged < COUNTED || expected.is_some()) {
-        program.step(Exchange::Together)?;
-        run += 1;
+    let (mut last, mut unchanged, mut search) = (migrations(), 0, Vec::new());
+    while search.len() < steps && (unchanged < COUNTED || expected.is_some()) {
+        search.extend(program.step(Exchange::Together)?);
         let now = migrations();
         unchanged = if now == last && now != u64::MAX { unchanged + 1 } else { 0 };
         last = now;
     }
-    let settled = (unchanged >= COUNTED).then_some(run - unchanged.min(run));
+    let settled = (unchanged >= COUNTED).then_some(search.len() - unchanged.min(search.len()));
     let count = |exchange| -> Result<Vec<Periods>> {
         let mut counted = Vec::new();
         for _ in 0..COUNTED {
@@ -113,7 +131,8 @@ pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Re
             return Err(format!("{scheduler}: the results differ from the plain loop's:\n{verdict}").into());
         }
     }
-    Ok(Measured::mean(&one_by_one, &together, settled))
+    let whole = Measured::new(&search, &one_by_one, &together, benchmark.problem(class).steps);
+    Ok(Measured { settled, ..whole })
 }
 
 /// Returns the total number of steps of a real run.
@@ -150,14 +169,28 @@ impl Row {
         runs.iter().filter_map(row).collect()
     }
 
+    /// Returns whether the scheduler still moved zones when its last step was measured, although it should settle.
+    pub(crate) fn still_searches(&self) -> bool {
+        self.measured.settled.is_none() && !ONLINE.contains(&self.scheduler)
+    }
+
+    /// Returns the seconds of a period. A computation period of a scheduler that still searches differs from step to
+    /// step, so it is the mean over a whole run.
+    pub(crate) fn seconds(&self, period: Period) -> f64 {
+        match period {
+            Period::Computation if self.still_searches() => self.measured.whole_run,
+            _ => period.of(self.measured),
+        }
+    }
+
     /// Returns the speed-up of a period over one core.
     pub(crate) fn speed_up(&self, period: Period) -> f64 {
-        period.of(self.serial) / period.of(self.measured)
+        period.of(self.serial) / self.seconds(period)
     }
 
     /// Returns the speed-up of a period over as many GPUs alone.
     pub(crate) fn over_gpus(&self, period: Period) -> Option<f64> {
-        self.gpus_alone.map(|alone| period.of(alone) / period.of(self.measured))
+        self.gpus_alone.map(|alone| period.of(alone) / self.seconds(period))
     }
 }
 
@@ -175,7 +208,7 @@ impl Period {
         match self {
             Self::Computation => measured.computation,
             Self::Communication => measured.communication,
-            Self::Overall => measured.overall(),
+            Self::Overall => measured.whole_run + measured.communication,
         }
     }
 }

@@ -19,6 +19,7 @@ mod chart;
 mod common;
 mod configurations;
 mod evaluation;
+mod evolution;
 mod published;
 mod suite;
 mod table;
@@ -65,12 +66,12 @@ struct Options {
     /// Maximum number of time steps in which a scheduler can settle, before those that count
     #[arg(long, value_name = "N", default_value = "250", value_parser = integer(0..=10_000))]
     steps: usize,
-    /// Write evaluation.csv and a chart per benchmark to this folder
+    /// Write evaluation.csv, a chart per benchmark, and the steps of `clustered-guided` to this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Update the tables of this page
-    #[arg(long, value_name = "FILE", conflicts_with = "real")]
-    page: Option<PathBuf>,
+    /// Update the tables of these pages, separated by commas
+    #[arg(long, value_name = "FILES", value_delimiter = ',', conflicts_with = "real")]
+    page: Vec<PathBuf>,
     /// Read the measurements from an evaluation.csv instead of running
     #[arg(long, value_name = "FILE", conflicts_with_all = ["real", "check"])]
     from: Option<PathBuf>,
@@ -148,6 +149,10 @@ impl Options {
         if let Some(path) = &self.check {
             same(&table::to_csv(&rows), path)?;
         }
+        if let (Place::Simulated(machine), Some(folder)) = (&place, &self.out) {
+            std::fs::create_dir_all(folder)?;
+            evolution::write(machine, folder)?;
+        }
         self.write(&rows)
     }
 
@@ -163,17 +168,15 @@ impl Options {
             std::fs::create_dir_all(folder)?;
             suite::write(&rows, folder)?;
         }
-        let Some(page) = &self.page else { return Ok(()) };
         let tables = [("suite".to_owned(), suite::table(&rows))];
-        Ok(std::fs::write(page, table::fill(&std::fs::read_to_string(page)?, &tables)?)?)
+        self.page.iter().try_for_each(|page| table::update(page, &tables))
     }
 
     /// Writes the requested page and files.
     fn write(&self, rows: &[Row]) -> Result<()> {
-        if let Some(page) = &self.page {
-            // Use the rounded numbers from the CSV text, so that `--from` writes the same page.
-            table::update(page, &table::from_csv(&table::to_csv(rows))?)?;
-        }
+        // Use the rounded numbers from the CSV text, so that `--from` writes the same pages.
+        let tables = table::all(&table::from_csv(&table::to_csv(rows))?);
+        self.page.iter().try_for_each(|page| table::update(page, &tables))?;
         let Some(folder) = &self.out else { return Ok(()) };
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join("evaluation.csv"), table::to_csv(rows))?;

@@ -61,13 +61,15 @@ fn all_cores() -> Vec<usize> {
     vec![16, 32, 48, 64]
 }
 
-/// Baseline of a speed-up.
+/// Baseline of a speed-up, or no baseline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Over {
     #[default]
     Core,
     Gpus,
+    /// Milliseconds per step instead of a speed-up.
+    Ms,
 }
 
 /// Relative difference up to which an end of a range agrees with the article's, which are rounded.
@@ -95,18 +97,30 @@ impl Range {
             && self.cores.contains(&configuration.cores)
     }
 
-    fn speed_up(&self, row: &Row) -> Option<f64> {
+    fn value(&self, row: &Row) -> Option<f64> {
         match self.over {
             Over::Core => Some(row.speed_up(self.period)),
             Over::Gpus => row.over_gpus(self.period),
+            Over::Ms => Some(1e3 * row.seconds(self.period)),
         }
     }
 
-    /// Returns the lowest and the highest speed-up of the rows that the range covers, if there are any.
+    /// Returns whether units of one kind alone determine the value, so that it follows from the task times in the
+    /// machine file and says nothing about the schedulers.
+    fn is_input(&self) -> bool {
+        self.gpus == [0] || self.cores == [0]
+    }
+
+    /// Returns whether any of the rows that the range covers is of a scheduler that still searches.
+    pub(crate) fn still_searches(&self, rows: &[Row]) -> bool {
+        rows.iter().any(|row| self.covers(row) && row.still_searches())
+    }
+
+    /// Returns the lowest and the highest value of the rows that the range covers, if there are any.
     pub(crate) fn found(&self, rows: &[Row]) -> Option<[f64; 2]> {
         let mut by_configuration: Vec<(String, f64)> = Vec::new();
         for row in rows.iter().filter(|row| self.covers(row)) {
-            let (name, value) = (row.configuration.to_string(), self.speed_up(row)?);
+            let (name, value) = (row.configuration.to_string(), self.value(row)?);
             match by_configuration.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, best)) => *best = best.max(value),
                 None => by_configuration.push((name, value)),
@@ -132,6 +146,7 @@ impl Range {
         let near =
             |found: f64, reported: Option<f64>| reported.is_none_or(|reported| (found / reported - 1.0).abs() <= NEAR);
         match () {
+            () if near(least, self.least) && near(most, self.most) && self.is_input() => "input",
             () if near(least, self.least) && near(most, self.most) => "agrees",
             () if least >= low * (1.0 - NEAR) && most <= high * (1.0 + NEAR) => "within",
             () if most < low * (1.0 - NEAR) => "below",
@@ -150,7 +165,11 @@ impl Range {
             ([cores], gpus) => format!("{cores} cores, {} GPU", join(gpus)),
             (_, gpus) => format!("{} GPU", join(gpus)),
         };
-        let over = if self.over == Over::Gpus { ", over GPUs alone" } else { "" };
+        let over = match self.over {
+            Over::Core => "",
+            Over::Gpus => ", over GPUs alone",
+            Over::Ms => ", ms",
+        };
         format!("{benchmark} `{}`, {}, {units}{over}", self.scheduler, format!("{:?}", self.period).to_lowercase())
     }
 }

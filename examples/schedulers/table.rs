@@ -14,20 +14,20 @@ use crate::evaluation::{Measured, Period, Row};
 use crate::published::Published;
 
 const HEAD: &str = "benchmark,configuration,cores,gpus,scheduler,computation_s,communication_s,side_by_side_s,settled_after,\
-                    bound,speed_up_computation,speed_up_communication,speed_up_overall,overall_over_gpus_alone";
+                    whole_run_computation_s,bound,speed_up_computation,speed_up_communication,speed_up_overall,overall_over_gpus_alone";
 
 /// Formats all rows as CSV, with times in seconds.
 pub(crate) fn to_csv(rows: &[Row]) -> String {
     let mut text = format!("{HEAD}\n");
     for row in rows {
         let Configuration { benchmark, cores, gpus } = row.configuration;
-        let Measured { computation, communication, side_by_side, settled } = row.measured;
+        let Measured { computation, communication, side_by_side, settled, whole_run } = row.measured;
         let or_nothing = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
         let ups = [Period::Computation, Period::Communication, Period::Overall].map(|period| row.speed_up(period));
         let settled = settled.map_or_else(String::new, |steps| steps.to_string());
         let _ = writeln!(
             text,
-            "{benchmark:?},{},{cores},{gpus},{},{computation:.9},{communication:.9},{side_by_side:.9},{settled},{},{:.3},{:.3},{:.3},{}",
+            "{benchmark:?},{},{cores},{gpus},{},{computation:.9},{communication:.9},{side_by_side:.9},{settled},{whole_run:.9},{},{:.3},{:.3},{:.3},{}",
             row.configuration,
             row.scheduler.replace(',', ";"),
             or_nothing(row.bound),
@@ -49,8 +49,20 @@ pub(crate) fn from_csv(text: &str) -> Result<Vec<Row>> {
     let mut runs = Vec::new();
     for line in lines {
         let fields: Vec<&str> = line.split(',').collect();
-        let [benchmark, _, cores, gpus, scheduler, computation, communication, side_by_side, settled, bound, ..] =
-            fields[..]
+        let [
+            benchmark,
+            _,
+            cores,
+            gpus,
+            scheduler,
+            computation,
+            communication,
+            side_by_side,
+            settled,
+            whole_run,
+            bound,
+            ..,
+        ] = fields[..]
         else {
             return Err(format!("too few columns: {line}").into());
         };
@@ -65,6 +77,7 @@ pub(crate) fn from_csv(text: &str) -> Result<Vec<Row>> {
             communication: communication.parse()?,
             side_by_side: side_by_side.parse()?,
             settled: settled.parse().ok(),
+            whole_run: whole_run.parse()?,
         };
         runs.push((configuration, scheduler, measured, bound.parse().ok()));
     }
@@ -80,6 +93,8 @@ pub(crate) fn all(rows: &[Row]) -> Vec<(String, String)> {
         tables.push((name("communication"), communication(rows, benchmark)));
     }
     tables.push(("published".to_owned(), published(rows)));
+    tables.push(("summary".to_owned(), summary(rows)));
+    tables.push(("verdicts".to_owned(), verdicts(rows)));
     tables
 }
 
@@ -87,22 +102,54 @@ fn row_of<'a>(rows: &'a [Row], configuration: Configuration, scheduler: &str) ->
     rows.iter().find(|row| row.configuration == configuration && row.scheduler == scheduler)
 }
 
-/// Formats the speed-ups of the computation period, with values within 2 % of the best in bold.
+/// Mark of a value of a scheduler that still searches.
+const SEARCHES: &str = "~";
+
+/// Formats the speed-ups of the computation period under all schedulers.
 fn computation(rows: &[Row], benchmark: Benchmark) -> String {
-    let mut text = format!("| {benchmark:?}-MZ | bound | {} |\n", SCHEDULERS.join(" | ")).replace("Bt", "BT");
-    text = text.replace("Sp-", "SP-").replace("Lu-", "LU-");
-    let _ = writeln!(text, "|{}", " --- |".repeat(SCHEDULERS.len() + 2));
-    for configuration in Configuration::all(benchmark) {
+    let head = format!("{benchmark:?}-MZ").to_uppercase();
+    speed_ups(&head, rows, &Configuration::all(benchmark), &SCHEDULERS, &Configuration::to_string)
+}
+
+/// Formats the speed-ups of the hybrid configurations with the fewest and the most cores, under the article's
+/// schedulers and the best of ours.
+fn summary(rows: &[Row]) -> String {
+    let shown = [ARTICLES, &["certified:team=auto"]].concat();
+    let all = Benchmark::value_variants().iter().flat_map(|&benchmark| Configuration::all(benchmark));
+    let hybrid: Vec<Configuration> =
+        all.filter(|configuration| configuration.gpus > 0 && [16, 64].contains(&configuration.cores)).collect();
+    let name = |configuration: &Configuration| {
+        format!("{}-MZ {configuration}", format!("{:?}", configuration.benchmark).to_uppercase())
+    };
+    speed_ups("", rows, &hybrid, &shown, &name)
+}
+
+/// Formats the speed-ups of the computation period, with values within 2 % of the best in bold.
+fn speed_ups(
+    head: &str,
+    rows: &[Row],
+    configurations: &[Configuration],
+    schedulers: &[&str],
+    name: &dyn Fn(&Configuration) -> String,
+) -> String {
+    let mut text = format!("| {head} | bound | {} |\n", schedulers.join(" | "));
+    let _ = writeln!(text, "|{}", " --- |".repeat(schedulers.len() + 2));
+    for &configuration in configurations {
         let up = |scheduler: &str| row_of(rows, configuration, scheduler).map(|row| row.speed_up(Period::Computation));
-        let best = SCHEDULERS.iter().filter_map(|scheduler| up(scheduler)).fold(0.0, f64::max);
-        let several = SCHEDULERS.iter().filter(|scheduler| up(scheduler).is_some()).count() > 1;
+        let mark = |scheduler: &str| match row_of(rows, configuration, scheduler) {
+            Some(row) if row.still_searches() => SEARCHES,
+            _ => "",
+        };
+        let best = schedulers.iter().filter_map(|scheduler| up(scheduler)).fold(0.0, f64::max);
+        let several = schedulers.iter().filter(|scheduler| up(scheduler).is_some()).count() > 1;
         let Some(bound) = row_of(rows, configuration, "static").and_then(|row| row.bound) else { continue };
         let cell = |scheduler: &&str| match up(scheduler) {
-            Some(value) if several && value >= 0.98 * best => format!(" **{value:.1}** |"),
-            Some(value) => format!(" {value:.1} |"),
+            Some(value) if several && value >= 0.98 * best => format!(" **{}{value:.1}** |", mark(scheduler)),
+            Some(value) => format!(" {}{value:.1} |", mark(scheduler)),
             None => " |".to_owned(),
         };
-        let _ = writeln!(text, "| {configuration} | {bound:.1} |{}", SCHEDULERS.iter().map(cell).collect::<String>());
+        let cells: String = schedulers.iter().map(cell).collect();
+        let _ = writeln!(text, "| {} | {bound:.1} |{cells}", name(&configuration));
     }
     text
 }
@@ -133,16 +180,22 @@ fn published(rows: &[Row]) -> String {
         let Some([least, most]) = range.found(rows) else { continue };
         let here =
             if (most - least).abs() < 0.005 { format!("{least:.2}") } else { format!("{least:.2} to {most:.2}") };
+        let mark = if range.still_searches(rows) { SEARCHES } else { "" };
         let (place, label, reported) = (&range.place, range.label(), range.reported());
-        let _ = writeln!(text, "| {place} | {label} | {reported} | {here} | {} |", range.verdict([least, most]));
+        let _ = writeln!(text, "| {place} | {label} | {reported} | {mark}{here} | {} |", range.verdict([least, most]));
     }
-    let verdicts = |word: &str| {
+    let _ = write!(text, "\n{}", verdicts(rows));
+    text
+}
+
+/// Formats how many ranges have each verdict.
+fn verdicts(rows: &[Row]) -> String {
+    let number = |word: &str| {
         let found = Published::get().range.iter().filter_map(|range| Some(range.verdict(range.found(rows)?)));
         found.filter(|verdict| *verdict == word).count()
     };
-    let counts = ["agrees", "within", "overlaps", "below", "above"].map(|word| format!("{} {word}", verdicts(word)));
-    let _ = writeln!(text, "\n{}.", counts.join(", "));
-    text
+    let words = ["agrees", "within", "overlaps", "below", "above", "input"];
+    words.map(|word| format!("{} {word}", number(word))).join(", ") + ".\n"
 }
 
 /// Returns a page with these tables filled in.
@@ -158,8 +211,8 @@ pub(crate) fn fill(page: &str, tables: &[(String, String)]) -> Result<String> {
 }
 
 /// Updates a page's tables.
-pub(crate) fn update(page: &Path, rows: &[Row]) -> Result<()> {
-    let filled = fill(&std::fs::read_to_string(page)?, &all(rows))?;
+pub(crate) fn update(page: &Path, tables: &[(String, String)]) -> Result<()> {
+    let filled = fill(&std::fs::read_to_string(page)?, tables)?;
     Ok(std::fs::write(page, filled)?)
 }
 
@@ -184,9 +237,13 @@ mod tests {
     #[test]
     fn page_has_the_tables_of_its_measurements() {
         let rows = from_csv(&file("docs/evaluation/evaluation.csv")).unwrap();
-        let page = file("docs/evaluation.md");
-        assert!(page.contains("<!-- table published -->") && page.contains("<!-- table computation bt -->"));
-        assert!(fill(&page, &all(&rows)).unwrap() == page, "update docs/evaluation.md; its introduction says how");
+        let (pages, tables) = (["docs/evaluation.md", "docs/evaluation/tables.md"].map(file), all(&rows));
+        for (name, _) in &tables {
+            assert!(pages.iter().any(|page| page.contains(&format!("<!-- table {name} -->"))), "{name}");
+        }
+        for page in pages {
+            assert!(fill(&page, &tables).unwrap() == page, "update the tables; docs/evaluation.md says how");
+        }
     }
 
     #[test]

@@ -177,6 +177,16 @@ fn annotated_loops_give_the_same_answer_everywhere() {
     }
 }
 
+/// Ozen et al. 2014, the slide on Jacobi: directions alone move as little as hand-placed data regions.
+#[test]
+fn annotated_jacobi_copies_as_little_as_data_regions_by_hand() {
+    let line = verified("macc_jacobi", "--size 34 --sweeps 40 --units 1:EMU:1", &["copied "]).remove(0);
+    let numbers = line.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
+    let numbers: Vec<u64> = numbers.collect();
+    let [copied, baseline, optimised] = numbers[..] else { panic!("{line}") };
+    assert!(optimised < copied && copied < optimised + 40 * 16 && 50 * copied < baseline, "{line}");
+}
+
 #[test]
 fn cg_gives_the_same_answer_everywhere() {
     agrees_everywhere("cg", "--class S --blocks 6", &["zeta", "error"]);

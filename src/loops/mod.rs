@@ -51,6 +51,7 @@
 //! | `teams(num = N, thread_limit = N)` | `target` | maximum number of teams, and of threads in each (256) |
 //! | `teams(firstprivate(x: N))` | `target` | each team has a copy of all of `x`, at most N elements |
 //! | `teams(private(x: N))` | `target` | each team has a private array `x`; the task does not access it |
+//! | `device(smp)`, `device(acc)` | `target` | the task runs on CPU units only; on accelerators and emulated devices only |
 //! | `split`, `split = N` | `target` | adds a function `split` next to `task`, see below |
 //! | `fuse` | `target` | fuses two loops over the same range, if iterations allow it |
 //! | `shared(x)` | `target` | iterations may write the same element of `x`: on cores they run one after the other |

@@ -2,12 +2,15 @@
 //!
 //! In OpenMP, an abstract name divides the machine into places of one sort (OpenMP API specification 5.2, section
 //! 21.1.6). Here, units already have cores, so an abstract name instead widens the set of cores that a unit's threads
-//! are bound to. This module itself binds no threads.
+//! are bound to. A number of places in parentheses limits the machine to the cores of its first places of that sort.
+//! This module itself binds no threads.
 //!
 //! Invariant: the cores that a unit's threads are bound to include all cores of the unit, and exclude cores that the
 //! process may not use, unless a place lists them.
 
 use super::{Core, Machine, Topology};
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 /// The sort of place that a thread is bound to.
@@ -23,6 +26,55 @@ pub(crate) enum Granule {
     NumaDomains,
     /// `sockets`: all cores of the unit's sockets.
     Sockets,
+}
+
+impl Granule {
+    /// Returns the number of the core's group; `None` if the core is alone in its group.
+    fn group(self, core: &Core) -> Option<usize> {
+        match self {
+            Self::Threads => None,
+            Self::Cores => core.physical,
+            Self::LastLevelCaches => core.l3_group,
+            Self::NumaDomains => core.numa_node,
+            Self::Sockets => core.socket,
+        }
+    }
+}
+
+/// An abstract name, with the number of places if there is one: `cores`, `sockets(1)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AbstractPlaces {
+    pub(crate) granule: Granule,
+    pub(crate) count: Option<NonZeroUsize>,
+}
+
+impl FromStr for AbstractPlaces {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let Some((name, count)) = text.trim().split_once('(') else {
+            return Ok(Self { granule: text.parse()?, count: None });
+        };
+        let count = count.strip_suffix(')').ok_or(())?.trim();
+        let count = count.bytes().all(|digit| digit.is_ascii_digit()).then(|| count.parse().ok()).flatten().ok_or(())?;
+        Ok(Self { granule: name.parse()?, count: Some(count) })
+    }
+}
+
+impl AbstractPlaces {
+    /// Returns the cores of the first places, as many as the name is followed by; all cores without a number, or if
+    /// there are fewer places.
+    pub(crate) fn limit(self, topology: Topology) -> Topology {
+        let Some(count) = self.count else { return topology };
+        let place = |core: &Core| self.granule.group(core).map_or((1, core.id), |group| (0, group));
+        let mut kept = BTreeSet::new();
+        let of_kept = topology.cores().iter().filter(|core| {
+            let place = place(core);
+            kept.contains(&place) || (kept.len() < count.get() && kept.insert(place))
+        });
+        let cores: BTreeSet<usize> = of_kept.map(|core| core.id).collect();
+        topology.only(&cores)
+    }
 }
 
 impl FromStr for Granule {
@@ -44,13 +96,7 @@ impl Machine {
     /// Returns the cores that each unit's threads are bound to, starting with the unit's own cores. A core whose
     /// neighbours are unknown forms a group of its own.
     pub(crate) fn bindings(&self, granule: Granule, topology: &Topology) -> Vec<Vec<usize>> {
-        let group = |core: &Core| match granule {
-            Granule::Threads => None,
-            Granule::Cores => core.physical,
-            Granule::LastLevelCaches => core.l3_group,
-            Granule::NumaDomains => core.numa_node,
-            Granule::Sockets => core.socket,
-        };
+        let group = |core: &Core| granule.group(core);
         let of_unit = |own: &Vec<usize>| {
             let is_own = |core: &&Core| own.contains(&core.id);
             let groups: Vec<usize> = topology.cores().iter().filter(is_own).filter_map(group).collect();
@@ -100,8 +146,28 @@ mod tests {
         ] {
             assert_eq!(machine.bindings(name.parse().unwrap(), &topology), [first, second], "{name}");
         }
-        assert_eq!("sockets(2)".parse::<Granule>(), Err(()), "a number of places has no meaning for units");
         let unknown = Topology::with_cores(3);
         assert_eq!(machine.bindings(Granule::Sockets, &unknown), [vec![0], vec![1, 2]]);
+        let limited = |text: &str, topology: &Topology| {
+            let places: AbstractPlaces = text.parse().unwrap();
+            places.limit(topology.clone()).core_ids().collect::<Vec<_>>()
+        };
+        for (text, cores) in [
+            ("sockets", vec![0, 1, 2, 3, 4, 5, 6]),
+            ("sockets(1)", vec![0, 1, 4, 5]),
+            ("numa_domains( 1 )", vec![0, 1, 4, 5]),
+            ("cores(3)", vec![0, 1, 2, 4, 5, 6]),
+            ("Threads(3)", vec![0, 1, 2]),
+            ("cores(99)", vec![0, 1, 2, 3, 4, 5, 6]),
+        ] {
+            assert_eq!(limited(text, &topology), cores, "{text}");
+        }
+        assert_eq!(limited("sockets(2)", &unknown), [0, 1], "each core of an unknown socket is a separate place");
+        let gpu = topology.clone().with_accelerator(crate::machine::AcceleratorKind::CudaGpu, vec![6, 2]);
+        let one: AbstractPlaces = "threads(3)".parse().unwrap();
+        assert_eq!(one.limit(gpu).hosting_cores(), [2], "a hosting core is among the cores that are left");
+        for text in ["cores(0)", "cores()", "cores(2", "cores(+2)", "cores(-1)", "cores 2)", "(2)", "cores(2)x", ""] {
+            assert_eq!(text.parse::<AbstractPlaces>(), Err(()), "{text}");
+        }
     }
 }

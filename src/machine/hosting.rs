@@ -34,6 +34,18 @@ impl Topology {
         self.core_ids().filter(|core| !hosting.contains(core)).collect()
     }
 
+    /// Returns one logical core, the lowest, of each physical core that no hosting core is a thread of. CPU units on
+    /// these cores do not share a physical core, for programs that two threads on one core make slower.
+    ///
+    /// ```
+    /// use thalweg::machine::Topology;
+    /// assert_eq!(Topology::with_cores(4).free_physical_cores(&[0, 2]), [1, 3]); // one thread per core
+    /// ```
+    pub fn free_physical_cores(&self, hosting: &[usize]) -> Vec<usize> {
+        let mut taken: BTreeSet<_> = hosting.iter().map(|core| self.physical_of(*core)).collect();
+        self.core_ids().filter(|core| taken.insert(self.physical_of(*core))).collect()
+    }
+
     /// Returns places ([`Builder::places`](crate::Builder::places)) that put the hosting thread of each device unit
     /// near its accelerator, and the CPU units on the remaining cores. These places are the default for
     /// configurations with units that have an accelerator on the PCI bus, if there are enough cores.
@@ -152,6 +164,8 @@ mod tests {
         let hosting = topology.hosting_cores();
         assert_eq!(hosting, [0, 12]);
         assert_eq!(topology.free_cores(&hosting), (1..12).chain(13..48).collect::<Vec<_>>());
+        assert_eq!(topology.free_physical_cores(&hosting), (1..12).chain(13..24).collect::<Vec<_>>());
+        assert_eq!(topology.free_physical_cores(&[]), (0..24).collect::<Vec<_>>());
         let places = topology.places_near(&"1:CPU:46,1:CUDA:1".parse().unwrap()).unwrap();
         assert_eq!(places.as_slice()[1], [12], "the core near the GPU, which is not the first accelerator");
     }

@@ -27,7 +27,7 @@ mod plan;
 mod taken;
 mod topology;
 
-pub(crate) use binding::Granule;
+pub(crate) use binding::{AbstractPlaces, Granule};
 pub use config::{UnitConfig, UnitTerm};
 pub use error::{ConfigError, Warning};
 #[cfg(feature = "sim")]

@@ -40,8 +40,9 @@ pub enum PlacesError {
     },
     /// There is an abstract name where a list is required.
     #[error(
-        "OMP_PLACES, column {column}: the abstract name `{name}` is not supported; \
-         list places of cores, as in `{{0,1}},{{2,3}}` or `{{0:2}}:2:2`"
+        "OMP_PLACES, column {column}: the abstract name `{name}` is not a list; \
+         list places of cores, as in `{{0,1}},{{2,3}}` or `{{0:2}}:2:2`; \
+         a runtime also takes a name alone, as in `cores` or `cores(4)`"
     )]
     AbstractName {
         /// The column of the error.

@@ -119,6 +119,21 @@ impl Topology {
         self
     }
 
+    /// Returns the topology of a process that may use only those of its cores that are in `cores`.
+    pub(super) fn only(mut self, cores: &BTreeSet<usize>) -> Self {
+        self.cores.retain(|core| cores.contains(&core.id));
+        self.accelerators.iter_mut().for_each(|one| one.nearest.retain(|core| cores.contains(core)));
+        self.cpu_quota = self.cpu_quota.filter(|quota| *quota < self.cores.len());
+        self
+    }
+
+    /// Adds an accelerator near these cores.
+    #[cfg(test)]
+    pub(super) fn with_accelerator(mut self, kind: super::AcceleratorKind, nearest: Vec<usize>) -> Self {
+        self.accelerators.push(PciAccelerator { address: "0000:01:00.0".to_owned(), kind, numa_node: None, nearest });
+        self
+    }
+
     fn of(cores: impl Iterator<Item = Core>) -> Self {
         Self { cores: cores.collect(), cpu_quota: None, scheme: MappingScheme::RoundRobin, accelerators: Vec::new() }
     }

@@ -67,6 +67,14 @@ impl HostBuffer {
     /// # Panics
     /// Panics if the size in bytes exceeds the maximum size of an allocation.
     pub(crate) fn zeros<T: Element>(len: usize, number: u64) -> Self {
+        Self::try_zeros::<T>(len, number).unwrap_or_else(|| {
+            let bytes = size_of::<T>();
+            panic!("cannot allocate {len} zeros of {bytes} bytes each: the system has no memory of this size")
+        })
+    }
+
+    /// Like [`zeros`](Self::zeros), but returns `None` if the system has no memory of this size.
+    pub(crate) fn try_zeros<T: Element>(len: usize, number: u64) -> Option<Self> {
         let bytes = size_of::<T>();
         let spare_lines = match len.saturating_mul(bytes) {
             // An alignment larger than a line implies line alignment.
@@ -79,7 +87,7 @@ impl HostBuffer {
         let Some(capacity) = capacity else {
             panic!("cannot allocate {len} zeros of {bytes} bytes each: that is more than any memory can hold");
         };
-        let mut buffer = Self::new(bytemuck::zeroed_vec::<T>(capacity));
+        let mut buffer = Self::new(bytemuck::try_zeroed_vec::<T>(capacity).ok()?);
         buffer.len = len;
         if buffer.layout.size() >= huge::LEAST_BYTES {
             huge::advise(buffer.base, buffer.layout.size());
@@ -88,7 +96,7 @@ impl HostBuffer {
             let to_line = buffer.base.addr().next_multiple_of(LINE_BYTES) - buffer.base.addr();
             buffer.skipped_bytes = to_line + if spare_lines > LINES { line_in_page(number) } else { 0 };
         }
-        buffer
+        Some(buffer)
     }
 
     /// Returns the address of the first element.

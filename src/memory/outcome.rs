@@ -6,8 +6,9 @@
 //!
 //! Invariant: no view is made of a region that has no value.
 
-use super::Access;
 use super::access::{Record, Replicated};
+use super::lent::{Lend, Lender};
+use super::Access;
 use crate::depend::{AccessRecord, Mode, Site, TaskRef};
 use crate::error::TaskFailure;
 use crate::kernel::DeviceSite;
@@ -34,11 +35,11 @@ impl<A> OutcomeOf<A> {
     }
 
     /// Returns why there is no value. Must be called only after the task's predecessors have ended.
-    fn failure(&self) -> Option<&TaskFailure> {
+    fn failure(&self) -> Option<&Arc<TaskFailure>> {
         if let Some(cause) = self.probe.get().and_then(|probe| probe.poison()) {
             self.failure.get_or_init(|| cause);
         }
-        self.failure.get().map(|failure| &**failure)
+        self.failure.get()
     }
 }
 
@@ -64,7 +65,7 @@ impl<A: Access> Access for OutcomeOf<A> {
 
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
         match self.failure() {
-            Some(failure) => Err(failure),
+            Some(failure) => Err(&**failure),
             // SAFETY: the engine runs the body once its dependences are satisfied. They are the same as a reader's,
             // because an `outcome` enters the histories as a reader, so no writer runs at the same time (rule 2). The
             // region is at the site, or in the host copy.
@@ -74,7 +75,7 @@ impl<A: Access> Access for OutcomeOf<A> {
 
     fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
         match self.failure() {
-            Some(failure) => Err(failure),
+            Some(failure) => Err(&**failure),
             None => Ok(self.access.device_view(site)),
         }
     }
@@ -85,6 +86,18 @@ impl<A: Access> Access for OutcomeOf<A> {
 
     fn again(&self, right: Internal) -> Self {
         Self::new(self.access.again(right))
+    }
+}
+
+impl<A: Access + Lend> Lend for OutcomeOf<A> {
+    type Lent = Result<A::Lent, Arc<TaskFailure>>;
+
+    unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
+        match self.failure() {
+            Some(failure) => Err(failure.clone()),
+            // SAFETY: the region has a value; the caller upholds the rest of the contract for the read access.
+            None => Ok(unsafe { self.access.lend(lender) }),
+        }
     }
 }
 

@@ -17,10 +17,10 @@ struct Zeros {
 }
 
 impl Allocating for Zeros {
-    type Made = HostBuffer;
+    type Made = Option<HostBuffer>;
 
-    fn of<T: Element>(self) -> HostBuffer {
-        HostBuffer::zeros::<T>(self.bytes.div_ceil(size_of::<T>()), self.number)
+    fn of<T: Element>(self) -> Option<HostBuffer> {
+        HostBuffer::try_zeros::<T>(self.bytes.div_ceil(size_of::<T>()), self.number)
     }
 }
 
@@ -42,7 +42,7 @@ impl AnyData {
     ///
     /// # Errors
     /// Fails if the number of dimensions is not between one and four, if an element has no bytes, or if the number of
-    /// bytes would exceed `isize::MAX`.
+    /// bytes would exceed `isize::MAX` or the memory that the system has.
     pub fn zeros(rt: &Runtime, dtype: Dtype, shape: &[usize]) -> Result<Self, SubmitError> {
         let refuse =
             |problem| Err(SubmitError::NoArray { elements: dtype.to_string(), shape: shape.to_vec(), problem });
@@ -57,9 +57,11 @@ impl AnyData {
         }
         let (door, bytes) = (&*rt.door, shape.iter().product::<usize>() * dtype.size());
         let id = door.next_data();
-        let buffer = || dtype.allocated_as(Zeros { bytes, number: id.0 });
-        let buffer = door.driver.simulated().is_none().then(buffer);
-        let is_phantom = buffer.is_none();
+        let is_phantom = door.driver.simulated().is_some();
+        let buffer = if is_phantom { None } else { dtype.allocated_as(Zeros { bytes, number: id.0 }) };
+        if !is_phantom && buffer.is_none() {
+            return refuse("the system has no memory of this size; try smaller extents, or several arrays");
+        }
         let cell = DataCell::of_size(door.id, id, shape, (dtype.size(), dtype.align()), buffer);
         let cell = if is_phantom { cell } else { door.enter(cell) };
         Ok(Self::new(cell, door.owner(), dtype, shape.len()))

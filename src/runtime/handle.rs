@@ -19,6 +19,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// Handle of a submitted task, with which a program can wait for the task. Made by
 /// [`TaskBuilder::submit_handle`](crate::TaskBuilder::submit_handle).
@@ -109,6 +110,47 @@ impl TaskHandle {
             return Err(SubmitError::ShutDown.into());
         }
         self.ended(door.as_deref())
+    }
+
+    /// Like [`wait`](Self::wait), but waits for at most `timeout`, which in a simulation is virtual time. Returns
+    /// whether the task has ended.
+    ///
+    /// A call that ends too early leaves an internal task until the awaited one ends, unless the timeout is zero.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (open, opened) = std::sync::mpsc::channel::<()>();
+    /// let task = rt.task("waits", ()).cpu(move |_, ()| _ = opened.recv()).submit_handle()?;
+    /// assert!(!task.wait_timeout(Duration::from_millis(1))?);
+    /// drop(open);
+    /// assert!(task.wait_timeout(Duration::MAX)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait). The call is also refused inside every body, because nothing would wake the body at
+    /// the end of the timeout.
+    #[track_caller]
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, RunError> {
+        const CALL: &str = "TaskHandle::wait_timeout";
+        let door = self.door();
+        if let Some(door) = &door
+            && !self.is_finished()
+        {
+            door.outside_body(CALL)?;
+            let until = door.driver.now().saturating_add(timeout);
+            if !timeout.is_zero() {
+                let follower = door.tell_behind(&self.task, own_waker(), CALL)?;
+                let left = || u64::from(door.driver.now() < until && !follower.is_finished());
+                door.driver.advance(Awaited::ToldUntil(until), left);
+            }
+            if !self.is_finished() {
+                return Ok(door.shared().broken().map(|()| false)?);
+            }
+        }
+        self.ended(door.as_deref()).map(|()| true)
     }
 
     /// Like [`wait`](Self::wait), but returns a future that works with any executor. The call notes the task; a poll

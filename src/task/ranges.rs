@@ -75,7 +75,7 @@ fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
 }
 
 /// The argument of [`Data::block`](super::Data::block): a tuple with one [`IndexRange`] of any kind per dimension. In
-/// one dimension, it need not be a tuple.
+/// one dimension, it need not be a tuple. A [`Block`] serves code that works for any number of dimensions.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -93,6 +93,14 @@ impl<R: IndexRange> Ranges<Ix1> for R {
     #[inline]
     fn block(self, shape: &[usize]) -> Block {
         Block::interval(self.range(shape[0]))
+    }
+}
+
+impl Sealed for Block {}
+
+impl<S: Shape> Ranges<S> for Block {
+    fn block(self, _: &[usize]) -> Block {
+        self
     }
 }
 

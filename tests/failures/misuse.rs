@@ -288,7 +288,7 @@ fn invalid_machine_configuration_is_refused_by_build() {
     assert!(matches!(units("").build(), Err(BuildError::Units(ConfigError::Empty))));
     for (text, words) in [
         ("{0;1}", "places: OMP_PLACES, column 3: found `;`"),
-        ("cores(2)", "places: OMP_PLACES, column 1: the abstract name `cores` is not supported; list places"),
+        ("cores(0)", "places: OMP_PLACES, column 1: the abstract name `cores` is not a list; list places"),
         ("{0}", "compute units: OMP_PLACES lists 1 places for 2 compute units; list at least 2"),
         ("{0,1},{1}", "compute units: place 0 of OMP_PLACES has 2 cores, but CPU unit 0 is configured with 1"),
     ] {

@@ -7,6 +7,7 @@ mod affine;
 mod combined;
 #[path = "../common/mod.rs"]
 mod common;
+mod devices;
 mod fused;
 mod generated;
 mod refused;

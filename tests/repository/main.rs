@@ -1,5 +1,7 @@
-//! Rules for the repository's own files: the order of layers, the length of files, and plain English.
+//! Rules for the repository's own files: the order of layers, the length of files, plain English, and links from the
+//! table of sources to code that exists.
 
+mod fidelity;
 mod imports;
 mod layers;
 mod length;

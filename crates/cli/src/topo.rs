@@ -64,7 +64,11 @@ fn print(topology: &Topology, out: &mut impl Write) -> std::io::Result<()> {
         writeln!(out, "{kind:<15} {}, nearest cores {}", accelerator.address, list(&accelerator.nearest))?;
         writeln!(out, "                hosting thread on core {core} (physical {physical})")?;
     }
-    writeln!(out, "free cores      {}", list(&topology.free_cores(&hosting)))
+    writeln!(out, "free cores      {}", list(&topology.free_cores(&hosting)))?;
+    if topology.is_smt() {
+        writeln!(out, "one thread each {}", list(&topology.free_physical_cores(&hosting)))?;
+    }
+    Ok(())
 }
 
 /// Prints the cores that units get by default, and the equivalent `OMP_PLACES` for other programs.

@@ -65,7 +65,8 @@ fn main() {
     let this = std::env::current_exe().expect("the bench has a path");
     let target = this.ancestors().nth(3).expect("benches are in <target>/release/deps");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--release", "--package", "thalweg-c", "--target-dir"]).arg(target);
+    // The profile in which this bench is built, so that both sides are optimized alike.
+    build.args(["build", "--quiet", "--profile", "bench", "--package", "thalweg-c", "--target-dir"]).arg(target);
     assert!(build.status().expect("Cargo runs").success(), "the library cannot be built");
     let library = target.join("release");
     let c = compile("cc", "-std=c99", "empty.c", &library);

@@ -71,8 +71,8 @@ module thalweg
   implicit none
   private
   public :: tw_runtime, tw_data, tw_region, tw_access, tw_task, tw_body, tw_group, tw_space, tw_submitted, &
-    tw_statistics
-  public :: tw_borrow, tw_zeros, tw_read, tw_view, tw_message
+    tw_statistics, tw_kernel, tw_launch, tw_argument
+  public :: tw_borrow, tw_zeros, tw_read, tw_view, tw_message, tw_number, tw_nth
   public :: tw_in, tw_out, tw_inout, tw_commutative, tw_after, tw_weak_in, tw_weak_inout, tw_sum, tw_min, tw_max
   public :: TW_OK, TW_REFUSED, TW_FAILED, TW_TIMEOUT, TW_INVALID, TW_PANICKED
   public :: TW_INT32, TW_INT64, TW_FLOAT32, TW_FLOAT64, TW_COMPLEX64, TW_COMPLEX128

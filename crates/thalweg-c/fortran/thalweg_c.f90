@@ -47,6 +47,20 @@ module thalweg_c
     logical(c_bool) :: is_writable
   end type
 
+  !> An argument of a kernel, made by `tw_number` and `tw_nth`.
+  type, bind(c) :: tw_argument
+    integer(c_int32_t) :: type = 0
+    integer(c_int64_t) :: value = 0
+  end type
+  integer(c_int32_t), parameter :: argument_is_region = 100
+
+  type, bind(c) :: c_launch
+    type(handle) :: kernel
+    integer(c_size_t) :: threads(3) = 1
+    type(c_ptr) :: arguments = c_null_ptr
+    integer(c_size_t) :: count = 0
+  end type
+
   type, bind(c) :: c_task
     integer(c_size_t) :: size
     type(c_ptr) :: name = c_null_ptr, file = c_null_ptr
@@ -152,6 +166,12 @@ module thalweg_c
       type(handle), value :: group
       integer(c_int) :: status
     end function
+    function tw_group_wait_timeout(group, seconds) bind(c) result(status)
+      import :: handle, c_int, c_double
+      type(handle), value :: group
+      real(c_double), value :: seconds
+      integer(c_int) :: status
+    end function
     function tw_group_cancel(group) bind(c) result(status)
       import :: handle, c_int
       type(handle), value :: group
@@ -180,6 +200,17 @@ module thalweg_c
       type(handle), value :: space
       integer(c_int) :: status
     end function
+    function tw_kernel_new(name, source, kernel, made) bind(c) result(status)
+      import :: handle, c_int, c_char
+      character(kind=c_char), intent(in) :: name(*), source(*), kernel(*)
+      type(handle), intent(out) :: made
+      integer(c_int) :: status
+    end function
+    function tw_kernel_free(kernel) bind(c) result(status)
+      import :: handle, c_int
+      type(handle), value :: kernel
+      integer(c_int) :: status
+    end function
     function tw_submit(rt, task, submitted) bind(c) result(status)
       import :: handle, c_task, c_int, c_ptr
       type(handle), value :: rt
@@ -201,6 +232,12 @@ module thalweg_c
     function tw_submitted_wait(task) bind(c) result(status)
       import :: handle, c_int
       type(handle), value :: task
+      integer(c_int) :: status
+    end function
+    function tw_submitted_wait_timeout(task, seconds) bind(c) result(status)
+      import :: handle, c_int, c_double
+      type(handle), value :: task
+      real(c_double), value :: seconds
       integer(c_int) :: status
     end function
     function tw_submitted_free(task) bind(c) result(status)

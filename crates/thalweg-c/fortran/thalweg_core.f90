@@ -57,6 +57,27 @@ module thalweg_core
     procedure :: finish => submitted_finish
   end type
 
+  !> A kernel of a text in Thalweg's dialect. With any arguments, it touches only the elements that its head declares.
+  type :: tw_kernel
+    type(handle) :: handle
+  contains
+    procedure :: start => kernel_start
+    procedure :: finish => kernel_finish
+    !> A launch, for `submit`.
+    procedure :: launch => kernel_launch
+  end type
+
+  !> A launch of a kernel.
+  type :: tw_launch
+    type(c_launch) :: launch
+    type(tw_argument), allocatable :: arguments(:)
+  end type
+
+  !> A number as an argument of a kernel: an `int`, `INT64`, `float` or `double`.
+  interface tw_number
+    module procedure number_int32, number_int64, number_real32, number_real64
+  end interface
+
   !> A runtime.
   type :: tw_runtime
     type(handle) :: handle
@@ -186,8 +207,10 @@ contains
   subroutine runtime_finish(rt, status)
     class(tw_runtime), intent(inout) :: rt
     integer, intent(out), optional :: status
-    call report(tw_runtime_free(rt%handle), status)
-    rt%handle%id = 0
+    integer(c_int) :: found
+    found = tw_runtime_free(rt%handle)
+    if (found /= TW_REFUSED) rt%handle%id = 0
+    call report(found, status)
   end subroutine
 
   !> Makes a data object of zeros, of elements such as `TW_FLOAT64`.
@@ -360,10 +383,10 @@ contains
   subroutine data_release(data, status)
     class(tw_data), intent(inout) :: data
     integer, intent(out), optional :: status
-    type(handle) :: given
-    given = data%access%data
-    data%access%data%id = 0
-    call report(tw_data_release(given), status)
+    integer(c_int) :: found
+    found = tw_data_release(data%access%data)
+    if (found /= TW_REFUSED) data%access%data%id = 0
+    call report(found, status)
   end subroutine
 
   pure type(tw_region) function part_range(region, lo, hi)
@@ -461,4 +484,5 @@ contains
   end function
 
   include 'thalweg_tasks.inc'
+  include 'thalweg_kernels.inc'
 end module

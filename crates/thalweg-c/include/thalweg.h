@@ -10,6 +10,9 @@
 // The version of this interface. It increases when a program that was compiled with an older header would break.
 #define TW_ABI_VERSION 1
 
+// The greatest number of bytes of an argument that is copied.
+#define TW_MAX_ARGUMENT_BYTES (1 << 20)
+
 // The type of an argument that is a region.
 #define TW_REGION 100
 
@@ -191,7 +194,7 @@ typedef struct {
 
 // A body. It gets a view for each access, in their order, and the address of its argument. It returns 0 if it has
 // succeeded; otherwise the task fails, with the text of `tw_fail` if it was called. A body must not end by `longjmp`
-// or an exception.
+// or an exception, nor let anything use its context or its views after it has returned.
 typedef int (*tw_body)(tw_context *context, const tw_view *views, size_t count, void *argument);
 
 // The number of an argument.
@@ -259,7 +262,8 @@ typedef struct {
   tw_body hip;
   // The argument of the body.
   const void *argument;
-  // The number of bytes of the argument that are copied; 0 if the body gets the address as it is.
+  // The number of bytes of the argument that are copied, at most `TW_MAX_ARGUMENT_BYTES`; 0 if the body gets the
+  // address as it is.
   size_t argument_bytes;
   // A function that is called once with the argument's address, when the body is gone, whether it ran or not.
   void (*destructor)(void*);
@@ -407,6 +411,9 @@ tw_status tw_group_new(tw_runtime rt, tw_group *group);
 // Waits for the group's tasks.
 tw_status tw_group_wait(tw_group group);
 
+// Waits for the group's tasks, at most for this time. Returns `TW_TIMEOUT` if some are not done.
+tw_status tw_group_wait_timeout(tw_group group, double seconds);
+
 // Cancels the group: tasks that have not begun are skipped, and no more are accepted.
 tw_status tw_group_cancel(tw_group group);
 
@@ -428,6 +435,9 @@ tw_status tw_space_free(tw_space space);
 // Waits for a task. Returns `TW_FAILED` if it has failed.
 tw_status tw_submitted_wait(tw_submitted task);
 
+// Waits for a task, at most for this time. Returns `TW_TIMEOUT` if it is not done, and `TW_FAILED` if it has failed.
+tw_status tw_submitted_wait_timeout(tw_submitted task, double seconds);
+
 // Releases the handle of a task. The task goes on.
 tw_status tw_submitted_free(tw_submitted task);
 
@@ -439,6 +449,9 @@ tw_status tw_submitted_free(tw_submitted task);
 tw_status tw_runtime_new(const tw_options *options, tw_runtime *rt);
 
 // Waits for all tasks and ends the runtime. Data objects that were borrowed keep their memory until they are released.
+//
+// Returns `TW_FAILED` if tasks have failed since the last call that waited. The handle is released even then, but not
+// by a call in a body, which is refused.
 tw_status tw_runtime_free(tw_runtime rt);
 
 // Waits for all tasks. Returns `TW_FAILED` if tasks have failed since the last call that waited.
@@ -466,7 +479,7 @@ void tw_set_last_error(const char *text);
 // Submits a task: it runs as soon as the tasks that it depends on are done. `task`, its name, its accesses and an
 // argument that is copied are read during the call. `submitted` may be null.
 //
-// The argument's destructor is called even if the task is refused.
+// The argument's destructor is called even if the task is refused, unless `size` or `argument_bytes` is wrong.
 //
 // # Safety
 // `task` points to a task of its `size`, whose name and file are null or end with a zero byte, and which has `count`

@@ -18,6 +18,8 @@ class group : public detail::owned<tw_group, tw_group_free> {
  public:
   using detail::owned<tw_group, tw_group_free>::owned;
   void wait() const { check(tw_group_wait(handle())); }
+  /// Waits at most for this time, and returns whether all tasks of the group are done.
+  bool wait_for(double seconds) const { return detail::in_time(tw_group_wait_timeout(handle(), seconds)); }
   /// Tasks that have not begun are skipped.
   void cancel() const { check(tw_group_cancel(handle())); }
 };
@@ -39,6 +41,8 @@ class submitted : public detail::owned<tw_submitted, tw_submitted_free> {
  public:
   using detail::owned<tw_submitted, tw_submitted_free>::owned;
   void wait() const { check(tw_submitted_wait(handle())); }
+  /// Waits at most for this time, and returns whether the task is done.
+  bool wait_for(double seconds) const { return detail::in_time(tw_submitted_wait_timeout(handle(), seconds)); }
 };
 
 /// A task's name, and the place that names it. The text is read when the task is submitted.
@@ -314,11 +318,7 @@ class runtime : public detail::owned<tw_runtime, tw_runtime_free> {
   /// Waits for all tasks. Throws `failed` if tasks have failed since the last call that waited.
   void wait() const { check(tw_wait(handle())); }
   /// Waits at most for this time, and returns whether all tasks are done.
-  bool wait_for(double seconds) const {
-    tw_status status = tw_wait_timeout(handle(), seconds);
-    if (status != TW_TIMEOUT) check(status);
-    return status == TW_OK;
-  }
+  bool wait_for(double seconds) const { return detail::in_time(tw_wait_timeout(handle(), seconds)); }
 };
 
 }  // namespace tw

@@ -55,6 +55,12 @@ inline void check(tw_status status) {
 
 namespace detail {
 
+/// Returns whether a wait has ended in time.
+inline bool in_time(tw_status status) {
+  if (status != TW_TIMEOUT) check(status);
+  return status == TW_OK;
+}
+
 template <class T>
 struct element {
   static_assert(std::is_trivially_copyable_v<T>, "elements of data objects are trivially copyable");
@@ -218,7 +224,11 @@ class data : public detail::owned<tw_data, tw_data_release> {
     check(tw_data_write(this->handle(), nullptr, nullptr, elements.data(), elements.size() * sizeof(T)));
   }
   /// Gives borrowed memory back with the current value. Throws `failed` if a task that should have written it failed.
-  void release() { check(tw_data_release(this->give())); }
+  void release() {
+    const tw_status status = tw_data_release(this->handle());
+    if (status != TW_REFUSED) this->give();
+    check(status);
+  }
 };
 
 /* The modes. Each takes a data object or a region. */

@@ -1,12 +1,10 @@
 //! Bodies: C functions with their argument, and the views that they get.
 
-use crate::view::{tw_view, view};
-use smallvec::SmallVec;
+use crate::view::tw_view;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 use thalweg::Context;
-use thalweg::dynamic::AnyView;
 use thalweg::error::BoxError;
 
 /// The environment of a body; valid while the body runs, on its thread.
@@ -21,10 +19,13 @@ pub struct tw_context {
 
 /// A body. It gets a view for each access, in their order, and the address of its argument. It returns 0 if it has
 /// succeeded; otherwise the task fails, with the text of `tw_fail` if it was called. A body must not end by `longjmp`
-/// or an exception.
+/// or an exception, nor let anything use its context or its views after it has returned.
 pub type tw_body = Option<
     unsafe extern "C" fn(context: *mut tw_context, views: *const tw_view, count: usize, argument: *mut c_void) -> c_int,
 >;
+
+/// The greatest number of bytes of an argument that is copied.
+pub const TW_MAX_ARGUMENT_BYTES: usize = 1 << 20;
 
 /// A body that is present.
 pub(crate) type Body = unsafe extern "C" fn(*mut tw_context, *const tw_view, usize, *mut c_void) -> c_int;
@@ -44,7 +45,7 @@ unsafe impl Send for Argument {}
 unsafe impl Sync for Argument {}
 
 impl Argument {
-    /// Copies `bytes` bytes, or keeps the address if there are none.
+    /// Copies `bytes` bytes, at most `TW_MAX_ARGUMENT_BYTES`, or keeps the address if there are none.
     ///
     /// # Safety
     /// `given` points to `bytes` bytes. The destructor may be called once, on any thread, with the argument's address.
@@ -84,13 +85,12 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// Calls the body.
-    pub(crate) fn run(self, context: &Context, views: Vec<AnyView<'_>>) -> Result<(), BoxError> {
+    pub(crate) fn run(self, context: &Context, views: &[tw_view]) -> Result<(), BoxError> {
         let argument = match &self.argument {
             Held::Own(argument) => argument,
             Held::Shared(argument) => argument,
         };
-        let views: SmallVec<[tw_view; 6]> = views.iter().map(view).collect();
-        call(self.body, argument, context, (ptr::null_mut(), 0), &views)
+        call(self.body, argument, context, (ptr::null_mut(), 0), views)
     }
 }
 

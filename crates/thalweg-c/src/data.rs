@@ -134,7 +134,8 @@ pub unsafe extern "C" fn tw_data_set_name(data: tw_data, name: *const c_char) ->
 /// call returns, which waits for the tasks that use it; other memory is freed after these tasks. Bodies that submit
 /// children by the handle must be done before the handle of memory that is not borrowed is released.
 ///
-/// Returns `TW_FAILED` if a task that should have written the value has failed. The object is released even then.
+/// Returns `TW_FAILED` if a task that should have written the value has failed. The object is released even then, but
+/// not if the call is refused, as in the body of a task that uses borrowed memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn tw_data_release(data: tw_data) -> tw_status {
     const CALL: &str = "tw_data_release";
@@ -147,8 +148,11 @@ pub extern "C" fn tw_data_release(data: tw_data) -> tw_status {
         if is_borrowed {
             // A task that comes after all others of the data object brings its value home. Until then, running bodies
             // may submit children by the handle.
-            let last = rt.task("release", vec![all.inout()]).host(|_, _| ()).submit_handle();
-            done = last.map_err(Problem::from).and_then(|task| task.wait().map_err(Problem::from));
+            let last = rt.task("release", (all.inout(),)).host(|_, _| ()).submit_handle()?;
+            done = last.wait().map_err(Problem::from);
+            if let Err(Problem::Refused(_)) = done {
+                return done; // memory that tasks may still use is not given back
+            }
         }
         let Registered { data, returned, .. } = take(CALL, "data object", &DATA, data.id)?;
         drop(data);

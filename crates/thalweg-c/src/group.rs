@@ -2,7 +2,7 @@
 
 use crate::handles::{Table, get, insert, table, take};
 use crate::runtime::{runtime, tw_runtime};
-use crate::status::{Problem, call, put, text, tw_status};
+use crate::status::{Problem, call, entries, put, text, timed, tw_status};
 use std::ffi::c_char;
 use thalweg::task::IterationSpace;
 use thalweg::{TaskGroup, TaskHandle};
@@ -58,6 +58,16 @@ pub extern "C" fn tw_group_wait(group: tw_group) -> tw_status {
     })
 }
 
+/// Waits for the group's tasks, at most for this time. Returns `TW_TIMEOUT` if some are not done.
+#[unsafe(no_mangle)]
+pub extern "C" fn tw_group_wait_timeout(group: tw_group, seconds: f64) -> tw_status {
+    const CALL: &str = "tw_group_wait_timeout";
+    call(|| {
+        let group = get(CALL, "group", &GROUPS, group.id)?.clone();
+        timed(CALL, seconds, "the group's tasks are", |time| group.wait_timeout(time))
+    })
+}
+
 /// Cancels the group: tasks that have not begun are skipped, and no more are accepted.
 #[unsafe(no_mangle)]
 pub extern "C" fn tw_group_cancel(group: tw_group) -> tw_status {
@@ -88,11 +98,8 @@ pub unsafe extern "C" fn tw_space_new(
     call(|| {
         // SAFETY: the text is null or ends with a zero byte, by this function's contract.
         let name = unsafe { text(CALL, "name", name) }?.unwrap_or_else(|| "space".to_owned());
-        if weights.is_null() {
-            return Err(Problem::invalid(CALL, "its weights are null; try an array"));
-        }
         // SAFETY: `weights` has `count` numbers, by this function's contract.
-        let weights = unsafe { std::slice::from_raw_parts(weights, count) }.to_vec();
+        let weights = unsafe { entries(CALL, weights, count, "its weights are null") }?.to_vec();
         if let Some(wrong) = weights.iter().find(|weight| !weight.is_finite() || **weight < 0.0) {
             return Err(Problem::invalid(CALL, &format!("a weight is {wrong}; try finite numbers, 0 or more")));
         }
@@ -123,6 +130,16 @@ pub extern "C" fn tw_submitted_wait(task: tw_submitted) -> tw_status {
     call(|| {
         let task = get("tw_submitted_wait", "task", &TASKS, task.id)?.clone();
         task.wait().map_err(Problem::from)
+    })
+}
+
+/// Waits for a task, at most for this time. Returns `TW_TIMEOUT` if it is not done, and `TW_FAILED` if it has failed.
+#[unsafe(no_mangle)]
+pub extern "C" fn tw_submitted_wait_timeout(task: tw_submitted, seconds: f64) -> tw_status {
+    const CALL: &str = "tw_submitted_wait_timeout";
+    call(|| {
+        let task = get(CALL, "task", &TASKS, task.id)?.clone();
+        timed(CALL, seconds, "the task is", |time| task.wait_timeout(time))
     })
 }
 

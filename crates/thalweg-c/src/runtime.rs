@@ -1,11 +1,11 @@
 //! Runtimes.
 
 use crate::handles::{Table, get, insert, table, take};
-use crate::status::{Problem, call, put, text, tw_status};
+use crate::status::{Problem, call, put, text, timed, tw_status};
 use std::ffi::c_char;
 use std::sync::Arc;
-use std::time::Duration;
 use thalweg::Runtime;
+use thalweg::error::{RunError, SubmitError};
 
 pub(crate) static RUNTIMES: Table<Arc<Runtime>> = table();
 
@@ -100,11 +100,20 @@ pub unsafe extern "C" fn tw_runtime_new(options: *const tw_options, rt: *mut tw_
 }
 
 /// Waits for all tasks and ends the runtime. Data objects that were borrowed keep their memory until they are released.
+///
+/// Returns `TW_FAILED` if tasks have failed since the last call that waited. The handle is released even then, but not
+/// by a call in a body, which is refused.
 #[unsafe(no_mangle)]
 pub extern "C" fn tw_runtime_free(rt: tw_runtime) -> tw_status {
+    const CALL: &str = "tw_runtime_free";
     call(|| {
-        let runtime = take("tw_runtime_free", "runtime", &RUNTIMES, rt.id)?;
-        runtime.wait().map_err(Problem::from)
+        use SubmitError::{InsideFork, InsidePolicy, InsideTask};
+        let waited = runtime(CALL, rt)?.wait();
+        if let Err(RunError::Refused(inside @ (InsideTask { .. } | InsideFork { .. } | InsidePolicy { .. }))) = waited {
+            return Err(inside.into());
+        }
+        take(CALL, "runtime", &RUNTIMES, rt.id).map(drop)?;
+        waited.map_err(Problem::from)
     })
 }
 
@@ -119,12 +128,8 @@ pub extern "C" fn tw_wait(rt: tw_runtime) -> tw_status {
 pub extern "C" fn tw_wait_timeout(rt: tw_runtime, seconds: f64) -> tw_status {
     const CALL: &str = "tw_wait_timeout";
     call(|| {
-        let time = Duration::try_from_secs_f64(seconds)
-            .map_err(|_| Problem::invalid(CALL, &format!("it cannot wait {seconds} s; try 0 or more")))?;
-        match runtime(CALL, rt)?.wait_timeout(time)? {
-            true => Ok(()),
-            false => Err(Problem::Timeout(format!("the tasks are not done after {seconds} s"))),
-        }
+        let rt = runtime(CALL, rt)?;
+        timed(CALL, seconds, "the tasks are", |time| rt.wait_timeout(time))
     })
 }
 

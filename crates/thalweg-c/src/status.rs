@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 use thalweg::dlpack::ImportError;
 use thalweg::error::{BuildError, RunError, SubmitError};
 
@@ -54,7 +55,10 @@ pub(crate) unsafe fn entries<'a, T>(
     if first.is_null() {
         return Err(Problem::invalid(call, &format!("{absent}; try an array, or a count of 0")));
     }
-    // SAFETY: by this function's contract.
+    if count.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        return Err(Problem::invalid(call, &format!("no array has {count} entries; try the number of its entries")));
+    }
+    // SAFETY: by this function's contract; the size was just checked.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
@@ -78,8 +82,26 @@ impl From<ImportError> for Problem {
 
 impl From<RunError> for Problem {
     fn from(error: RunError) -> Self {
-        Self::Failed(error.to_string())
+        match error {
+            RunError::Refused(refusal) => refusal.into(),
+            failed => Self::Failed(failed.to_string()),
+        }
     }
+}
+
+/// Waits by `wait`, which returns whether it has ended before the time is over; `what` says what is not done then.
+pub(crate) fn timed(
+    call: &str,
+    seconds: f64,
+    what: &str,
+    wait: impl FnOnce(Duration) -> Result<bool, RunError>,
+) -> Result<(), Problem> {
+    let time = match Duration::try_from_secs_f64(seconds) {
+        Ok(time) => time,
+        Err(_) if seconds > 0.0 => Duration::MAX,
+        Err(_) => return Err(Problem::invalid(call, &format!("it cannot wait {seconds} s; try 0 or more"))),
+    };
+    if wait(time)? { Ok(()) } else { Err(Problem::Timeout(format!("{what} not done after {seconds} s"))) }
 }
 
 thread_local! {

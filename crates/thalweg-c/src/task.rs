@@ -1,21 +1,23 @@
 //! Submission of tasks.
 
-use crate::body::{Argument, Bound, Held, tw_body, tw_context};
+use crate::body::{Argument, Bound, Held, TW_MAX_ARGUMENT_BYTES, tw_body, tw_context};
 use crate::data::{DATA, tw_data};
 use crate::device::{add_bodies, tw_launch};
 use crate::group::{GROUPS, SPACES, TASKS, tw_group, tw_space, tw_submitted};
 use crate::handles::{get, insert};
 use crate::runtime::{RUNTIMES, tw_runtime};
 use crate::status::{Problem, call, entries, put, text, tw_status};
-use crate::view::TW_MAX_DIMS;
+use crate::view::{TW_MAX_DIMS, view};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
-use thalweg::dynamic::{AnyAccess, AnyRegion, AnyView, Op};
-use thalweg::{CallSite, Context};
+use thalweg::dynamic::{AnyAccess, AnyRegion, Op};
+use thalweg::task::Accesses;
+use thalweg::{CallSite, Context, Runtime, TaskBuilder};
 
 /// The mode of an access.
 #[repr(C)]
@@ -88,7 +90,8 @@ pub struct tw_task {
     pub hip: tw_body,
     /// The argument of the body.
     pub argument: *const c_void,
-    /// The number of bytes of the argument that are copied; 0 if the body gets the address as it is.
+    /// The number of bytes of the argument that are copied, at most `TW_MAX_ARGUMENT_BYTES`; 0 if the body gets the
+    /// address as it is.
     pub argument_bytes: usize,
     /// A function that is called once with the argument's address, when the body is gone, whether it ran or not.
     pub destructor: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -198,10 +201,50 @@ unsafe fn call_site(call: &str, file: *const c_char, line: u32) -> Result<CallSi
     Ok(site)
 }
 
-/// Where a task is submitted.
+/// Where a task is submitted, as the caller names it.
 enum Parent<'p> {
     Runtime(tw_runtime),
     Body(&'p tw_context),
+}
+
+/// Where a task is submitted.
+enum Within<'p> {
+    Runtime(&'p Runtime),
+    Body(&'p Context),
+}
+
+/// Begins a task, and sets everything but its bodies.
+///
+/// # Safety
+/// As for `tw_submit`.
+#[inline]
+unsafe fn begin<'p, A: Accesses>(
+    call: &str,
+    within: &Within<'p>,
+    task: &tw_task,
+    accesses: A,
+) -> Result<TaskBuilder<'p, A>, Problem> {
+    // SAFETY: the text is null or ends with a zero byte, by this function's contract.
+    let name = unsafe { name(call, task.name) }?;
+    let builder = match within {
+        Within::Runtime(rt) => rt.task(name, accesses),
+        Within::Body(context) => context.task(name, accesses),
+    };
+    let mut builder = builder.priority(task.priority);
+    if !task.file.is_null() {
+        // SAFETY: the text ends with a zero byte, by this function's contract.
+        builder = builder.submitted_at(unsafe { call_site(call, task.file, task.line) }?);
+    }
+    if task.cost != 0.0 {
+        builder = builder.cost(task.cost);
+    }
+    if task.group.id != 0 {
+        builder = builder.group(&*get(call, "group", &GROUPS, task.group.id)?);
+    }
+    if task.space.id != 0 {
+        builder = builder.at(&*get(call, "space", &SPACES, task.space.id)?, task.index);
+    }
+    Ok(builder)
 }
 
 /// # Safety
@@ -223,48 +266,29 @@ unsafe fn submit(
     }
     // SAFETY: the task has the size that was just checked.
     let task = unsafe { &*task };
+    let bytes = task.argument_bytes;
+    if bytes > TW_MAX_ARGUMENT_BYTES || (bytes > 0 && task.argument.is_null()) {
+        let problem = format!("its argument of {bytes} bytes cannot be copied");
+        let help = format!("try at most {TW_MAX_ARGUMENT_BYTES} bytes, or 0 to pass the address as it is");
+        return Err(Problem::invalid(call, &format!("{problem}; {help}")));
+    }
     // SAFETY: the argument is as described, by this function's contract. From here on, it is dropped with the body,
     // even if the task is refused.
-    let argument = unsafe { Argument::new(task.argument, task.argument_bytes, task.destructor) };
+    let argument = unsafe { Argument::new(task.argument, bytes, task.destructor) };
     let is_on_devices = task.launch_count > 0 || task.cuda.is_some() || task.hip.is_some();
     if task.body.is_none() && !is_on_devices {
         return Err(Problem::invalid(call, "its task has no body; try setting `body`"));
     }
-    // SAFETY: the text is null or ends with a zero byte, by this function's contract.
-    let name = unsafe { name(call, task.name) }?;
     // SAFETY: `accesses` has `count` entries, by this function's contract.
     let given = unsafe { entries(call, task.accesses, task.count, "its accesses are null") }?;
-    let accesses = given.iter().map(|one| access(call, one)).collect::<Result<Vec<_>, _>>()?;
     let rt;
-    let builder = match parent {
+    let within = match parent {
         Parent::Runtime(handle) => {
             rt = get(call, "runtime", &RUNTIMES, handle.id)?;
-            rt.task(name, accesses)
+            Within::Runtime(&rt)
         }
-        Parent::Body(context) => of_cores(call, context)?.task(name, accesses),
+        Parent::Body(context) => Within::Body(of_cores(call, context)?),
     };
-    let mut builder = builder.priority(task.priority);
-    if !task.file.is_null() {
-        // SAFETY: the text ends with a zero byte, by this function's contract.
-        builder = builder.submitted_at(unsafe { call_site(call, task.file, task.line) }?);
-    }
-    if task.cost != 0.0 {
-        builder = builder.cost(task.cost);
-    }
-    if task.group.id != 0 {
-        builder = builder.group(&*get(call, "group", &GROUPS, task.group.id)?);
-    }
-    if task.space.id != 0 {
-        builder = builder.at(&*get(call, "space", &SPACES, task.space.id)?, task.index);
-    }
-    let mut argument = Held::Own(argument);
-    if is_on_devices {
-        let Held::Own(own) = argument else { unreachable!("it was just made") };
-        let shared = Arc::new(own);
-        // SAFETY: the task is as described, by this function's contract.
-        builder = unsafe { add_bodies(call, builder, task, &shared) }?;
-        argument = Held::Shared(shared);
-    }
     macro_rules! send {
         ($builder:expr) => {
             if submitted.is_null() {
@@ -277,10 +301,49 @@ unsafe fn submit(
             }
         };
     }
-    let Some(body) = task.body else { return send!(builder) };
-    let bound = Bound { body, argument };
-    let body = move |context: &Context, views: Vec<AnyView<'_>>| bound.run(context, views);
-    if task.host_only { send!(builder.host(body)) } else { send!(builder.cpu(body)) }
+    // Sends a task with a body for cores, which gets views of this form.
+    macro_rules! send_body {
+        ($builder:expr, $argument:expr, $views:pat => $list:expr) => {{
+            let bound = Bound { body: task.body.expect("as checked"), argument: $argument };
+            if task.host_only {
+                send!($builder.host(move |context, $views| bound.run(context, $list)))
+            } else {
+                send!($builder.cpu(move |context, $views| bound.run(context, $list)))
+            }
+        }};
+    }
+    // A few accesses are a tuple, which needs no memory of its own; a list needs some for each of its forms.
+    if let (false, [a]) = (is_on_devices, given) {
+        // SAFETY: the contracts are the same; here and below.
+        let builder = unsafe { begin(call, &within, task, (access(call, a)?,)) }?;
+        return send_body!(builder, Held::Own(argument), (a,) => &[view(&a)]);
+    }
+    if let (false, [a, b]) = (is_on_devices, given) {
+        // SAFETY: as above.
+        let builder = unsafe { begin(call, &within, task, (access(call, a)?, access(call, b)?)) }?;
+        return send_body!(builder, Held::Own(argument), (a, b) => &[view(&a), view(&b)]);
+    }
+    if let (false, [a, b, c]) = (is_on_devices, given) {
+        let accesses = (access(call, a)?, access(call, b)?, access(call, c)?);
+        // SAFETY: as above.
+        let builder = unsafe { begin(call, &within, task, accesses) }?;
+        return send_body!(builder, Held::Own(argument), (a, b, c) => &[view(&a), view(&b), view(&c)]);
+    }
+    let accesses = given.iter().map(|one| access(call, one)).collect::<Result<Vec<_>, _>>()?;
+    // SAFETY: as above.
+    let mut builder = unsafe { begin(call, &within, task, accesses) }?;
+    let mut argument = Held::Own(argument);
+    if is_on_devices {
+        let Held::Own(own) = argument else { unreachable!("it was just made") };
+        let shared = Arc::new(own);
+        // SAFETY: the task is as described, by this function's contract.
+        builder = unsafe { add_bodies(call, builder, task, &shared) }?;
+        argument = Held::Shared(shared);
+    }
+    if task.body.is_none() {
+        return send!(builder);
+    }
+    send_body!(builder, argument, views => &views.iter().map(view).collect::<SmallVec<[_; 6]>>())
 }
 
 /// Returns the context of a body for cores.
@@ -291,7 +354,7 @@ fn of_cores<'c>(call: &str, context: &'c tw_context) -> Result<&'c Context, Prob
 /// Submits a task: it runs as soon as the tasks that it depends on are done. `task`, its name, its accesses and an
 /// argument that is copied are read during the call. `submitted` may be null.
 ///
-/// The argument's destructor is called even if the task is refused.
+/// The argument's destructor is called even if the task is refused, unless `size` or `argument_bytes` is wrong.
 ///
 /// # Safety
 /// `task` points to a task of its `size`, whose name and file are null or end with a zero byte, and which has `count`

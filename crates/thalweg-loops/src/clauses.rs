@@ -14,6 +14,18 @@ pub(crate) struct Options {
     pub(crate) split: Option<Split>,
     /// Whether the function's two loops are fused.
     pub(crate) fuse: bool,
+    pub(crate) device: Device,
+}
+
+/// The units that may run the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Device {
+    /// All units.
+    Any,
+    /// `device(smp)`: CPU units.
+    Smp,
+    /// `device(acc)`: accelerators, and emulated devices.
+    Acc,
 }
 
 /// The option `split`, which creates separate tasks for parts of the outermost loop.
@@ -244,7 +256,8 @@ impl Parallel {
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let teams = Teams { num: None, thread_limit: DEFAULT_THREADS, private: Vec::new(), firstprivate: Vec::new() };
-        let mut options = Self { teams, off: Off::default(), shared: Vec::new(), split: None, fuse: false };
+        let mut options =
+            Self { teams, off: Off::default(), shared: Vec::new(), split: None, fuse: false, device: Device::Any };
         clauses(input, |name, input| {
             match name.to_string().as_str() {
                 "teams" => {
@@ -267,6 +280,19 @@ impl Parse for Options {
                     options.split = Some(Split { span: name.span(), pieces });
                 }
                 "fuse" => options.fuse = true,
+                "device" => {
+                    let content;
+                    parenthesized!(content in input);
+                    let kind: Ident = content.parse()?;
+                    options.device = match kind.to_string().as_str() {
+                        "smp" => Device::Smp,
+                        "acc" => Device::Acc,
+                        _ => return Err(Error::new(kind.span(), "write `smp`, for cores, or `acc`, for accelerators")),
+                    };
+                    if !content.is_empty() {
+                        return Err(content.error("a task has one kind of device; leave `device` out to allow both"));
+                    }
+                }
                 "shared" => options.shared.extend(in_brackets(input, Ident::parse)?),
                 "off" => {
                     for name in in_brackets(input, Ident::parse)? {
@@ -283,8 +309,7 @@ impl Parse for Options {
                     }
                 }
                 _ => {
-                    let message =
-                        "`target` has no such option; write `teams(..)`, `split`, `fuse`, `shared(..)` or `off(..)`";
+                    let message = "`target` has no such option; write `teams(..)`, `split`, `fuse`, `device(..)`, `shared(..)` or `off(..)`";
                     return Err(Error::new(name.span(), message));
                 }
             }

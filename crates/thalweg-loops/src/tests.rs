@@ -360,6 +360,8 @@ fn clauses_are_checked() {
     assert!(refused(quote!(teams(num = 0)), body.clone()).contains("1 or more"));
     assert!(refused(quote!(teams(thread_limit = 2048)), body.clone()).contains("1 to 1024"));
     assert!(refused(quote!(team(num = 1)), body.clone()).contains("no such option"));
+    assert!(refused(quote!(device(gpu)), body.clone()).contains("write `smp`, for cores, or `acc`"));
+    assert!(refused(quote!(device(acc, smp)), body.clone()).contains("leave `device` out"));
     assert!(refused(quote!(teams(firstprivate(z: 4))), body.clone()).contains("no parameter `z`"));
     let large = quote!(
         fn f(a: &[f64], b: &mut [f64], n: usize) {

@@ -69,28 +69,32 @@ pub(crate) struct Argument {
 
 pub(crate) type Arguments = SmallVec<[Argument; 4]>;
 
-/// A Python callable with its arguments.
-pub(crate) struct PythonBody {
+/// A Python callable as a body.
+pub(crate) struct Callable {
     pub(crate) callable: Py<PyAny>,
-    pub(crate) arguments: Arguments,
     /// `None` if the task has no handle.
     pub(crate) slot: Option<Arc<Slot>>,
     pub(crate) is_cancelled: Arc<AtomicBool>,
 }
 
-impl PythonBody {
-    /// Calls the callable on a unit's thread.
-    pub(crate) fn run(self, views: &mut [AnyView<'_>]) -> Result<(), BoxError> {
+impl Callable {
+    /// Runs `call` with the callable on a unit's thread, and notes what it returns.
+    #[inline]
+    pub(crate) fn run<A>(
+        self,
+        arguments: A,
+        call: impl for<'py> FnOnce(Python<'py>, &Bound<'py, PyAny>, &A) -> PyResult<Bound<'py, PyAny>>,
+    ) -> Result<(), BoxError> {
         gil::in_body(|| {
             gil::with(|py| {
                 // Everything that refers to Python objects is dropped in here, with the GIL.
-                let this = self;
+                let (this, arguments) = (self, arguments);
                 let begins = this.slot.as_ref().is_none_or(|slot| slot.begin());
                 if !begins || this.is_cancelled.load(Ordering::Relaxed) {
                     let error = TaskError::new_err(CANCELLED);
                     return Err(Raised::new(py, error).into());
                 }
-                match this.call(py, views) {
+                match call(py, this.callable.bind(py), &arguments) {
                     Ok(value) => {
                         if let Some(slot) = &this.slot {
                             slot.returned((!value.is_none()).then(|| value.unbind()));
@@ -105,27 +109,45 @@ impl PythonBody {
             })
         })
     }
+}
 
-    #[allow(unsafe_code)]
-    fn call<'py>(&self, py: Python<'py>, views: &mut [AnyView<'_>]) -> PyResult<Bound<'py, PyAny>> {
-        let mut copies: SmallVec<[(usize, *mut u8); 2]> = SmallVec::new();
-        let mut arrays: SmallVec<[Bound<'py, PyAny>; 4]> = SmallVec::new();
-        for (index, argument) in self.arguments.iter().enumerate().filter(|(_, argument)| argument.is_shown) {
-            let (array, copy) = argument.owner.home.show(py, &views[index], argument.dropped)?;
-            match copy {
-                Some(copy) if views[index].is_writable() => copies.push((index, copy)),
-                Some(_) => array.getattr("flags")?.setattr("writeable", false)?,
-                None => {}
-            }
-            arrays.push(array);
-        }
-        let value = self.callable.bind(py).call1(PyTuple::new(py, &arrays)?)?;
-        for (index, copy) in copies {
-            let view = &mut views[index];
-            // SAFETY: the copy was made for this view and belongs to an array in `arrays`. Another thread that the body
-            // has given it to may write it now, which is a mistake that changes only these bytes.
-            view.copy_from(unsafe { bytes_of(copy, view) });
-        }
-        Ok(value)
+/// A Python callable with its arguments.
+pub(crate) struct PythonBody {
+    pub(crate) callable: Callable,
+    pub(crate) arguments: Arguments,
+}
+
+impl PythonBody {
+    /// Calls the callable on a unit's thread.
+    pub(crate) fn run(self, views: &mut [AnyView<'_>]) -> Result<(), BoxError> {
+        self.callable.run(self.arguments, |py, callable, arguments| call(py, callable, arguments, views))
     }
+}
+
+#[allow(unsafe_code)]
+fn call<'py>(
+    py: Python<'py>,
+    callable: &Bound<'py, PyAny>,
+    arguments: &Arguments,
+    views: &mut [AnyView<'_>],
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut copies: SmallVec<[(usize, *mut u8); 2]> = SmallVec::new();
+    let mut arrays: SmallVec<[Bound<'py, PyAny>; 4]> = SmallVec::new();
+    for (index, argument) in arguments.iter().enumerate().filter(|(_, argument)| argument.is_shown) {
+        let (array, copy) = argument.owner.home.show(py, &views[index], argument.dropped)?;
+        match copy {
+            Some(copy) if views[index].is_writable() => copies.push((index, copy)),
+            Some(_) => array.getattr("flags")?.setattr("writeable", false)?,
+            None => {}
+        }
+        arrays.push(array);
+    }
+    let value = callable.call1(PyTuple::new(py, &arrays)?)?;
+    for (index, copy) in copies {
+        let view = &mut views[index];
+        // SAFETY: the copy was made for this view and belongs to an array in `arrays`. Another thread that the body
+        // has given it to may write it now, which is a mistake that changes only these bytes.
+        view.copy_from(unsafe { bytes_of(copy, view) });
+    }
+    Ok(value)
 }

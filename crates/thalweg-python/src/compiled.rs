@@ -3,16 +3,18 @@
 //! A function has the signature of `tw_body` in `thalweg.h`, the header of the C interface, so one function serves
 //! both. It gets no context (a null pointer).
 
-use crate::body::CANCELLED;
+use crate::body::{CANCELLED, Slot};
 use crate::gil;
 use crate::view::{tw_view, view};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
 use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use thalweg::dynamic::AnyView;
 use thalweg::error::BoxError;
 
@@ -39,7 +41,23 @@ pub(crate) struct Compiled {
     owner: Py<PyAny>,
     argument: Arc<[u8]>,
     #[pyo3(get)]
-    pub(crate) name: String,
+    pub(crate) name: Cow<'static, str>,
+}
+
+/// Returns a name that costs nothing to clone. At most `MOST` names are kept like this, until the process ends.
+fn kept(name: String) -> Cow<'static, str> {
+    const MOST: usize = 1 << 12;
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    match names.get(&*name) {
+        Some(known) => Cow::Borrowed(*known),
+        None if names.len() >= MOST => Cow::Owned(name),
+        None => {
+            let name = &*name.leak();
+            names.insert(name);
+            Cow::Borrowed(name)
+        }
+    }
 }
 
 /// Returns the address of a function that another library has compiled.
@@ -90,7 +108,7 @@ impl Compiled {
             function: unsafe { std::mem::transmute::<usize, Function>(found) },
             owner: function.clone().unbind(),
             argument: bytes(argument)?,
-            name: name.or_else(called).unwrap_or_else(|| "compiled".to_owned()),
+            name: kept(name.or_else(called).unwrap_or_else(|| "compiled".to_owned())),
         })
     }
 
@@ -115,6 +133,8 @@ pub(crate) struct CompiledBody {
     function: Function,
     argument: Arc<[u8]>,
     is_cancelled: Arc<AtomicBool>,
+    /// `None` if the task has no other body.
+    pub(crate) slot: Option<Arc<Slot>>,
     /// Without the GIL, the reference is left to the next thread that has it.
     _owner: Py<PyAny>,
 }
@@ -122,7 +142,7 @@ pub(crate) struct CompiledBody {
 impl Compiled {
     pub(crate) fn body(&self, py: Python<'_>, is_cancelled: Arc<AtomicBool>) -> CompiledBody {
         let argument = self.argument.clone();
-        CompiledBody { function: self.function, argument, is_cancelled, _owner: self.owner.clone_ref(py) }
+        CompiledBody { function: self.function, argument, is_cancelled, slot: None, _owner: self.owner.clone_ref(py) }
     }
 }
 
@@ -130,7 +150,8 @@ impl CompiledBody {
     /// Calls the function.
     #[allow(unsafe_code)]
     pub(crate) fn run(self, views: &[AnyView<'_>]) -> Result<(), BoxError> {
-        if self.is_cancelled.load(Ordering::Relaxed) {
+        let begins = self.slot.as_ref().is_none_or(|slot| slot.begin());
+        if !begins || self.is_cancelled.load(Ordering::Relaxed) {
             return Err(CANCELLED.into());
         }
         let views: SmallVec<[tw_view; 4]> = views.iter().map(view).collect();
@@ -147,6 +168,7 @@ impl CompiledBody {
         let status = gil::in_body(|| unsafe {
             (self.function)(std::ptr::null_mut(), views.as_ptr(), views.len(), argument.cast())
         });
+        self.slot.iter().for_each(|slot| slot.returned(None));
         if status == 0 { Ok(()) } else { Err(format!("its body returned {status}").into()) }
     }
 }

@@ -55,8 +55,20 @@ impl Drop for Lent {
 impl Owner {
     pub(crate) fn data(&self) -> PyResult<AnyData> {
         let data = self.data.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let taken = || format!("cannot use {}: it was taken; try registering its array again", self.text);
-        data.ok_or_else(|| Refused::new_err(taken()))
+        data.ok_or_else(|| self.taken())
+    }
+
+    /// Returns a box of the data object.
+    #[inline]
+    pub(crate) fn block(&self, ranges: &[Range<usize>]) -> PyResult<AnyRegion> {
+        // Under the lock, so that the handles are counted once.
+        let block = self.data.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|data| data.block(ranges));
+        block.ok_or_else(|| self.taken())
+    }
+
+    #[cold]
+    fn taken(&self) -> PyErr {
+        Refused::new_err(format!("cannot use {}: it was taken; try registering its array again", self.text))
     }
 
     /// Submits a task that brings the value home.
@@ -121,7 +133,7 @@ impl Data {
     }
 
     fn region(&self) -> PyResult<AnyRegion> {
-        Ok(self.owner.data()?.block(&self.ranges))
+        self.owner.block(&self.ranges)
     }
 
     fn extents(&self) -> impl Iterator<Item = usize> {
@@ -434,7 +446,7 @@ pub(crate) struct Access {
 
 impl Access {
     pub(crate) fn any(&self) -> PyResult<AnyAccess> {
-        let region = self.owner.data()?.block(&self.ranges);
+        let region = self.owner.block(&self.ranges)?;
         Ok(match self.mode {
             Mode::Input => region.input(),
             Mode::Output => region.output(),

@@ -5,6 +5,7 @@
 
 use crate::array::Home;
 use crate::data::{Access, Data, Lent};
+use crate::device_array::DeviceArray;
 use crate::error::{Refused, run_error, submit_error};
 use crate::runtime::Shell;
 use crate::{gil, place};
@@ -16,11 +17,11 @@ use std::ffi::{CStr, c_void};
 use std::sync::{Arc, PoisonError};
 use thalweg::dlpack::{DlManagedTensor, DlTensor, Tensor};
 use thalweg::dynamic::{AnyData, Dtype};
-use thalweg::ids::SpaceId;
+use thalweg::ids::{DeviceId, SpaceId};
 
 const LEGACY: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
-const READ_ONLY: u64 = 1;
+pub(crate) const READ_ONLY: u64 = 1;
 
 /// `DLManagedTensorVersioned`
 #[repr(C)]
@@ -56,8 +57,32 @@ unsafe extern "C" fn free_capsule(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// Waits for the region's value, and holds the region until the tensor is dropped.
-fn hold(py: Python<'_>, access: &Access, call: &str) -> PyResult<Tensor> {
+/// Returns a capsule that owns a tensor: a versioned one with these flags, or a legacy one. Its destructor frees the
+/// tensor unless a consumer does.
+#[allow(unsafe_code)]
+pub(crate) fn capsule(py: Python<'_>, tensor: Tensor, flags: Option<u64>) -> PyResult<Bound<'_, PyAny>> {
+    let tensor = tensor.into_raw();
+    // SAFETY: `into_raw` has just returned the tensor, which the capsule owns from now on.
+    unsafe {
+        let Some(flags) = flags else {
+            let capsule = ffi::PyCapsule_New(tensor.cast(), LEGACY.as_ptr(), Some(free_capsule));
+            return Bound::from_owned_ptr_or_err(py, capsule);
+        };
+        let DlTensor { data, device, ndim, dtype, shape, strides, byte_offset } = (*tensor).dl_tensor;
+        let versioned = Box::new(Versioned {
+            version: [1, 0],
+            manager_ctx: tensor.cast(),
+            deleter: Some(free),
+            flags,
+            dl_tensor: DlTensor { data, device, ndim, dtype, shape, strides, byte_offset },
+        });
+        let capsule = ffi::PyCapsule_New(Box::into_raw(versioned).cast(), VERSIONED.as_ptr(), Some(free_capsule));
+        Bound::from_owned_ptr_or_err(py, capsule)
+    }
+}
+
+/// Waits for the region's value in an address space, and holds the region until the tensor is dropped.
+pub(crate) fn hold(py: Python<'_>, access: &Access, call: &str, space: SpaceId) -> PyResult<Tensor> {
     gil::may_wait(call)?;
     if !access.can_be_held() {
         let problem = "only `input` and `inout` of a region can be exported; try one of them";
@@ -69,7 +94,7 @@ fn hold(py: Python<'_>, access: &Access, call: &str) -> PyResult<Tensor> {
     let before = before.submit_handle().map_err(|error| submit_error(&error))?;
     gil::wait_for(py, call, None, before.wait_async())?.map_err(|error| run_error(py, error))?;
     let any = access.any()?;
-    py.detach(|| shell.rt.to_dlpack(any, SpaceId::HOST)).map_err(|error| run_error(py, error))
+    py.detach(|| shell.rt.to_dlpack(any, space)).map_err(|error| run_error(py, error))
 }
 
 #[pymethods]
@@ -85,7 +110,7 @@ impl Access {
     /// ...     x.read().tolist()
     /// [0.0, 1.0, 20.0, 30.0, 4.0, 5.0]
     fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let tensor = hold(py, self, "with")?;
+        let tensor = hold(py, self, "with", SpaceId::HOST)?;
         let shown = self.owner.home.show_tensor(py, &tensor, self.dropped);
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(tensor);
         let Some(shown) = shown? else {
@@ -111,7 +136,6 @@ impl Access {
     /// Exports the region in place to another library, as in `numpy.from_dlpack(x.inout())`. Until that library drops
     /// the tensor, other tasks wait as if a task with this access were running.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
-    #[allow(unsafe_code)]
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,
@@ -130,30 +154,28 @@ impl Access {
             let problem = "a tensor of DLPack before 1.0 cannot be read-only; try `inout`";
             return Err(pyo3::exceptions::PyBufferError::new_err(format!("cannot export an input: {problem}")));
         }
-        let tensor = hold(py, self, "__dlpack__")?.into_raw();
-        // SAFETY: `into_raw` has just returned the tensor. The capsule owns it from now on, and frees it in its
-        // destructor unless a consumer does.
-        unsafe {
-            if !is_versioned {
-                let capsule = ffi::PyCapsule_New(tensor.cast(), LEGACY.as_ptr(), Some(free_capsule));
-                return Bound::from_owned_ptr_or_err(py, capsule);
-            }
-            let DlTensor { data, device, ndim, dtype, shape, strides, byte_offset } = (*tensor).dl_tensor;
-            let versioned = Box::new(Versioned {
-                version: [1, 0],
-                manager_ctx: tensor.cast(),
-                deleter: Some(free),
-                flags: if self.is_written() { 0 } else { READ_ONLY },
-                dl_tensor: DlTensor { data, device, ndim, dtype, shape, strides, byte_offset },
-            });
-            let capsule = ffi::PyCapsule_New(Box::into_raw(versioned).cast(), VERSIONED.as_ptr(), Some(free_capsule));
-            Bound::from_owned_ptr_or_err(py, capsule)
-        }
+        let tensor = hold(py, self, "__dlpack__", SpaceId::HOST)?;
+        capsule(py, tensor, is_versioned.then_some(if self.is_written() { 0 } else { READ_ONLY }))
     }
 
     /// Host memory.
     fn __dlpack_device__(&self) -> (i32, i32) {
         (1, 0)
+    }
+
+    /// Waits for the region's value in the memory of a device, one of the runtime's CUDA or HIP devices from 0, and
+    /// returns it as an array for other libraries. Until the array and everything that uses it in place are gone, other
+    /// tasks wait as if a task with this access were running. By then, the work that was enqueued on it must have
+    /// ended, except on the default stream, for which the runtime waits.
+    #[pyo3(signature = (device = 0))]
+    fn on_device(&self, py: Python<'_>, device: u16) -> PyResult<DeviceArray> {
+        let devices = self.owner.shell.rt.machine().num_devices();
+        if usize::from(device) >= devices {
+            return Err(Refused::new_err(format!(
+                "cannot use device {device}: the runtime has {devices}; try units such as `1:CUDA:1`"
+            )));
+        }
+        DeviceArray::of_region(py, self, DeviceId(device).space())
     }
 }
 

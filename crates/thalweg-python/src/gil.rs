@@ -116,10 +116,11 @@ pub(crate) fn may_wait(call: &str) -> PyResult<()> {
 pub(crate) fn duration(call: &str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
     let Some(seconds) = seconds else { return Ok(None) };
     let refused = || format!("cannot `{call}` for {seconds} s: a timeout is a number of seconds; try 0 or more");
-    if seconds == f64::INFINITY {
-        return Ok(None);
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(timeout) => Ok(Some(timeout)),
+        Err(_) if seconds > 0.0 => Ok(None),
+        Err(_) => Err(PyValueError::new_err(refused())),
     }
-    Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| PyValueError::new_err(refused()))
 }
 
 /// Waits without the GIL until `step`, which waits for at most the given time, returns a value. Signals are handled in

@@ -24,11 +24,15 @@
 mod array;
 mod body;
 mod compiled;
+mod cuda_array;
 mod data;
+mod device_array;
+mod device_body;
 mod dlpack;
 mod error;
 mod gil;
 mod group;
+mod kernel;
 mod notify;
 mod place;
 mod runtime;
@@ -49,9 +53,15 @@ mod _thalweg {
     #[pymodule_export]
     use data::{Access, Data};
     #[pymodule_export]
+    use device_array::DeviceArray;
+    #[pymodule_export]
+    use device_body::Stream;
+    #[pymodule_export]
     use error::{Error, Refused, TaskError};
     #[pymodule_export]
     use group::{Group, Space};
+    #[pymodule_export]
+    use kernel::{Kernel, Launch, Nth};
     #[pymodule_export]
     use runtime::{Runtime, end_all};
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! Runtimes.
 
+use crate::cuda_array;
 use crate::data::{Data, Owner, adopt};
 use crate::dlpack::import;
 use crate::error::{Error, Refused, TaskError, build_error, run_error};
@@ -230,6 +231,20 @@ impl Runtime {
     #[allow(clippy::wrong_self_convention)] // the name that other libraries use
     fn from_dlpack(&self, py: Python<'_>, array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Data> {
         import(py, &self.shell, array, name)
+    }
+
+    /// Registers an array of device memory in place, by `__cuda_array_interface__`, which CuPy, Numba and PyTorch have,
+    /// for HIP as well. `device` is the index of its CUDA or HIP device. Work on the array's stream is waited for.
+    #[pyo3(signature = (array, device = 0, *, name = None))]
+    #[allow(clippy::wrong_self_convention)] // as `from_dlpack`
+    fn from_cuda_array(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        device: i32,
+        name: Option<String>,
+    ) -> PyResult<Data> {
+        cuda_array::import(py, &self.shell, array, device, name)
     }
 
     /// Registers a new array of zeros.

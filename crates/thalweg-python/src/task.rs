@@ -1,8 +1,9 @@
 //! Submission of tasks, and their handles.
 
-use crate::body::{Argument, Arguments, PythonBody, Slot};
+use crate::body::{Argument, Arguments, Callable, PythonBody, Slot};
 use crate::compiled::{Compiled, CompiledBody};
 use crate::data::Access;
+use crate::device_body::DeviceBodies;
 use crate::error::{raised, run_error, submit_error};
 use crate::gil;
 use crate::group::{Group, Space};
@@ -12,10 +13,13 @@ use crate::runtime::Shell;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::sync::Arc;
 use thalweg::dynamic::{AnyAccess, AnyView};
 use thalweg::error::BoxError;
-use thalweg::{CallSite, TaskHandle};
+use thalweg::task::Accesses;
+use thalweg::{CallSite, TaskBuilder as TaskBuilderOf, TaskHandle};
 
 /// Properties of a task besides its accesses and its body.
 pub(crate) struct Options {
@@ -53,8 +57,8 @@ fn body(
     body: &Bound<'_, PyAny>,
     given: &mut dyn Iterator<Item = &Access>,
     has_slot: bool,
-) -> PyResult<(Body, Vec<AnyAccess>, Option<Arc<Slot>>)> {
-    let (mut accesses, mut arguments) = (Vec::with_capacity(given.size_hint().0), Arguments::new());
+) -> PyResult<(Body, List, Option<Arc<Slot>>)> {
+    let (mut accesses, mut arguments) = (List::new(), Arguments::new());
     if let Ok(compiled) = body.cast::<Compiled>() {
         for access in given {
             accesses.push(access.any()?);
@@ -67,41 +71,43 @@ fn body(
         arguments.push(Argument { owner, dropped, is_shown });
     }
     let slot = has_slot.then(Arc::<Slot>::default);
-    let (callable, is_cancelled) = (body.clone().unbind(), shell.is_cancelled.clone());
-    let python = PythonBody { callable, arguments, slot: slot.clone(), is_cancelled };
-    Ok((Body::Python(python), accesses, slot))
+    let callable = callable(shell, body, slot.clone());
+    Ok((Body::Python(PythonBody { callable, arguments }), accesses, slot))
+}
+
+pub(crate) fn callable(shell: &Shell, body: &Bound<'_, PyAny>, slot: Option<Arc<Slot>>) -> Callable {
+    Callable { callable: body.clone().unbind(), slot, is_cancelled: shell.is_cancelled.clone() }
+}
+
+/// Checks that a body can be called.
+pub(crate) fn check(body: &Bound<'_, PyAny>) -> PyResult<()> {
+    if body.cast::<Compiled>().is_ok() || body.is_callable() {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!(
+        "cannot use {} as a body: it is not callable; try a function of as many arrays as the task has accesses, or \
+         `thalweg.Compiled`",
+        body.repr()?
+    )))
 }
 
 impl Options {
-    fn name(&self, py: Python<'_>, body: &Bound<'_, PyAny>) -> PyResult<String> {
-        let compiled = body.cast::<Compiled>();
-        if compiled.is_err() && !body.is_callable() {
-            return Err(PyTypeError::new_err(format!(
-                "cannot use {} as a body: it is not callable; try a function of as many arrays as the task has \
-                 accesses, or `thalweg.Compiled`",
-                body.repr()?
-            )));
-        }
-        Ok(match (&self.name, compiled) {
-            (Some(name), _) => name.clone(),
+    fn name(&self, py: Python<'_>, body: &Bound<'_, PyAny>) -> PyResult<Cow<'static, str>> {
+        check(body)?;
+        Ok(match (&self.name, body.cast::<Compiled>()) {
+            (Some(name), _) => name.clone().into(),
             (None, Ok(compiled)) => compiled.get().name.clone(),
             (None, Err(_)) => {
-                let name = body.getattr(pyo3::intern!(py, "__name__")).and_then(|name| name.extract());
-                name.unwrap_or_else(|_| "task".to_owned())
+                let name = body.getattr(pyo3::intern!(py, "__name__")).and_then(|name| name.extract::<String>());
+                name.map_or(Cow::Borrowed("task"), Cow::Owned)
             }
         })
     }
 
-    /// Submits a task, and returns its handle if one is wanted.
-    fn submit(
-        &self,
-        shell: &Shell,
-        (name, place): (String, CallSite),
-        (body, accesses): (Body, Vec<AnyAccess>),
-        wants_handle: bool,
-    ) -> PyResult<Option<TaskHandle>> {
-        let builder = shell.rt.task(name, accesses).submitted_at(place);
-        let mut builder = builder.cpu(move |_, mut views| body.run(&mut views)).priority(self.priority);
+    /// Sets the properties of a task.
+    #[inline]
+    fn configured<'rt, A: Accesses>(&self, builder: TaskBuilderOf<'rt, A>, place: CallSite) -> TaskBuilderOf<'rt, A> {
+        let mut builder = builder.submitted_at(place).priority(self.priority);
         if let Some(cost) = self.cost {
             builder = builder.cost(cost);
         }
@@ -111,9 +117,59 @@ impl Options {
         if let Some((space, index)) = &self.at {
             builder = builder.at(&space.get().space, *index);
         }
-        let submitted = if wants_handle { builder.submit_handle().map(Some) } else { builder.submit().map(|_| None) };
+        builder
+    }
+
+    /// Submits a task, and returns its handle if one is wanted.
+    fn submit(
+        &self,
+        shell: &Shell,
+        (name, place): (Cow<'static, str>, CallSite),
+        (bodies, accesses): (Bodies, List),
+        wants_handle: bool,
+    ) -> PyResult<Option<TaskHandle>> {
+        macro_rules! send {
+            ($accesses:expr, $builder:ident => $configured:expr) => {{
+                let $builder = self.configured(shell.rt.task(name, $accesses), place);
+                let builder = $configured;
+                if wants_handle { builder.submit_handle().map(Some) } else { builder.submit().map(|_| None) }
+            }};
+        }
+        let (count, mut given) = (accesses.len(), accesses.into_iter());
+        let mut next = || given.next().expect("there are as many as counted");
+        // A few accesses are a tuple, which needs no memory of its own; a list needs some for each of its forms.
+        let submitted = match (bodies.cores, bodies.devices, count) {
+            (Some(body), None, 1) => {
+                send!((next(),), it => it.cpu(move |_, (mut a,)| body.run(std::slice::from_mut(&mut a))))
+            }
+            (Some(body), None, 2) => {
+                send!((next(), next()), it => it.cpu(move |_, (a, b)| body.run(&mut [a, b])))
+            }
+            (Some(body), None, 3) => {
+                send!((next(), next(), next()), it => it.cpu(move |_, (a, b, c)| body.run(&mut [a, b, c])))
+            }
+            (Some(body), None, _) => {
+                send!(given.collect::<Vec<_>>(), it => it.cpu(move |_, mut views| body.run(&mut views)))
+            }
+            (Some(body), Some(devices), _) => {
+                send!(given.collect::<Vec<_>>(), it => devices.add(it).cpu(move |_, mut views| body.run(&mut views)))
+            }
+            (None, devices, _) => {
+                let devices = devices.expect("a task has a body");
+                send!(given.collect::<Vec<_>>(), it => devices.add(it))
+            }
+        };
         submitted.map_err(|error| submit_error(&error))
     }
+}
+
+/// The accesses of a task, on their way to its submission.
+type List = SmallVec<[AnyAccess; 3]>;
+
+/// The bodies of a task: that for cores, and those for accelerators.
+struct Bodies {
+    cores: Option<Body>,
+    devices: Option<DeviceBodies>,
 }
 
 /// A body of either kind.
@@ -133,13 +189,50 @@ impl Body {
 
 #[pymethods]
 impl TaskBuilder {
-    /// Submits the task with this body: a callable, or a `Compiled` function.
-    fn __call__(&self, py: Python<'_>, callable: &Bound<'_, PyAny>) -> PyResult<Task> {
-        let (name, place) = (self.options.name(py, callable)?, place::here(py));
+    /// Submits the task with this body for cores: a callable, or a `Compiled` function.
+    ///
+    /// A task may have bodies for accelerators as well, or instead; the unit that runs it uses the one that fits best.
+    /// `gpu` is a launch of a kernel, or a list of launches, for devices of all kinds. `cuda` and `hip` are callables of
+    /// a `Stream` and a `DeviceArray` for each access: they enqueue work on the stream, and do not wait for it.
+    #[pyo3(signature = (callable = None, *, gpu = None, cuda = None, hip = None))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        callable: Option<&Bound<'_, PyAny>>,
+        gpu: Option<&Bound<'_, PyAny>>,
+        cuda: Option<&Bound<'_, PyAny>>,
+        hip: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Task> {
+        let Some(named) = callable.or(cuda).or(hip).or(gpu) else {
+            let problem = "it has no body; try a function, or `gpu=kernel.launch(...)`";
+            return Err(PyTypeError::new_err(format!("cannot submit a task: {problem}")));
+        };
+        let place = place::here(py);
         let given = self.accesses.bind(py);
-        let mut given = given.iter_borrowed().map(|access| access.cast::<Access>().expect("as checked").get());
-        let (body, accesses, slot) = body(py, &self.shell, callable, &mut given, true)?;
-        let handle = self.options.submit(&self.shell, (name, place), (body, accesses), true)?;
+        let list = || given.iter_borrowed().map(|access| access.cast::<Access>().expect("as checked").get());
+        let is_for_devices = gpu.is_some() || cuda.is_some() || hip.is_some();
+        let (name, bodies, accesses, slot) = if let (Some(callable), false) = (callable, is_for_devices) {
+            let name = self.options.name(py, callable)?;
+            let (body, accesses, slot) = body(py, &self.shell, callable, &mut list(), true)?;
+            (name, Bodies { cores: Some(body), devices: None }, accesses, slot)
+        } else {
+            let (devices, slot) = DeviceBodies::new(&self.shell, (gpu, cuda, hip), &mut list())?;
+            let cores = callable.map(|callable| body(py, &self.shell, callable, &mut list(), false)).transpose()?;
+            let name = match (&self.options.name, gpu) {
+                (Some(name), _) => name.clone().into(),
+                (None, Some(_)) if callable.is_none() && cuda.is_none() && hip.is_none() => devices.name().into(),
+                (None, _) => self.options.name(py, named)?,
+            };
+            let accesses = list().map(Access::any).collect::<PyResult<_>>()?;
+            let mut cores = cores.map(|(body, ..)| body);
+            match &mut cores {
+                Some(Body::Python(body)) => body.callable.slot = Some(slot.clone()),
+                Some(Body::Compiled(body)) => body.slot = Some(slot.clone()),
+                None => {}
+            }
+            (name, Bodies { cores, devices: Some(devices) }, accesses, Some(slot))
+        };
+        let handle = self.options.submit(&self.shell, (name, place), (bodies, accesses), true)?;
         let handle = handle.expect("a handle is wanted");
         self.shell.throttle(py)?;
         Ok(Task { handle, slot, shell: self.shell.clone(), place })
@@ -180,7 +273,8 @@ impl LoopBuilder {
             let mut given = self.lists.iter().map(|list| list[index].get());
             let (body, accesses, _) = body(py, &self.shell, callable, &mut given, false)?;
             let named = (name.clone(), place);
-            self.options.submit(&self.shell, named, (body, accesses), false)?;
+            let bodies = Bodies { cores: Some(body), devices: None };
+            self.options.submit(&self.shell, named, (bodies, accesses), false)?;
             self.shell.throttle(py)?;
         }
         Ok(())

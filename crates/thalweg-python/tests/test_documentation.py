@@ -30,7 +30,7 @@ def members(cls):
 
 
 SPECIAL = {"__call__", "__enter__", "__exit__", "__getitem__", "__len__", "__array__", "__await__", "__dlpack__",
-           "__dlpack_device__"}
+           "__dlpack_device__", "__cuda_array_interface__", "__cuda_stream__"}
 
 
 def test_stubs_list_all_items():

@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+import threading
 import traceback
 
 import numpy as np
@@ -111,6 +112,34 @@ def test_absurd_sizes_are_refused(rt):
     assert [part.shape for part in x.blocks(2**62)] == [(4,)]
     assert x[-(2**62) : 2**62].shape == (4,)
     assert rt.zeros(0).read().shape == (0,)
+
+
+def test_absurd_numbers_are_refused(rt):
+    for options in [{"units": "99999999:CPU:1"}, {"units": "1:CPU:99999999999999999999"}]:
+        with pytest.raises(tw.Refused, match="at most"):
+            tw.Runtime(**options)
+    for options in [{"max_pending_tasks": 2**70}, {"max_pending_tasks": -1}, {"stack_bytes": 2**70}]:
+        with pytest.raises(OverflowError):
+            tw.Runtime("1:CPU:1", **options)
+    with pytest.raises(OverflowError):
+        rt.task(priority=2**40)
+    refused(lambda: rt.task(cost=float("nan"))(lambda: None), "cost")
+    refused(lambda: rt.wait(timeout=float("nan")), error=ValueError)
+    refused(lambda: tw.Space([float("inf")]), error=ValueError)
+    refused(lambda: rt.task(at=(tw.Space([1.0]), 2**63))(lambda: None))
+    rt.wait(timeout=1e300)
+
+
+def test_bodies_that_return_late_are_waited_for(rt):
+    gate, group, x = threading.Event(), rt.group(), rt.zeros(1)
+    task = rt.task(x.inout(), group=group)(lambda x: gate.wait(60) and x.fill(7))
+    for wait in [task.wait, task.result, task.exception, group.wait, rt.wait, x.read, x.take]:
+        with pytest.raises(TimeoutError, match="0.01 s"):
+            wait(timeout=0.01)
+    gate.set()
+    task.wait(timeout=60)
+    group.wait(timeout=60)
+    assert x.read(timeout=60)[0] == 7
 
 
 def test_exception_keeps_type_traceback_and_cause(rt):

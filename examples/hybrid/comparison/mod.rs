@@ -3,6 +3,7 @@
 //! time and with the best energy (Farrelly et al. 2024, figures 12 and 13).
 
 mod chart;
+mod energies;
 mod split;
 
 use std::path::PathBuf;
@@ -212,6 +213,7 @@ impl Hybrid {
             }
         }
         print(&rows);
+        energies::report(&rows, self.blocks, &units);
         if let Some(folder) = &self.out {
             std::fs::create_dir_all(folder)?;
             std::fs::write(folder.join(format!("{name}.csv")), to_csv(&rows))?;

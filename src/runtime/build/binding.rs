@@ -7,7 +7,9 @@ use super::super::builder::Builder;
 use super::environment;
 use super::parts::places_error;
 use crate::error::BuildError;
-use crate::machine::{ConfigError, CoresTaken, Granule, Machine, Places, Topology, UnitConfig, Warning};
+use crate::machine::{
+    AbstractPlaces, ConfigError, CoresTaken, Granule, Machine, Places, Topology, UnitConfig, Warning,
+};
 
 /// A machine, and the binding of its units' threads.
 pub(super) struct Bound {
@@ -22,11 +24,28 @@ pub(super) struct Bound {
 type Where = (Option<Places>, Granule);
 
 impl Builder {
+    /// Returns the cores that the units may use: those of this process, or of the first places if an abstract name
+    /// with a number of them is set.
+    pub(super) fn usable(&self, topology: Topology) -> Topology {
+        let from_environment =
+            || environment::text("OMP_PLACES").filter(|_| self.asked(&mut Vec::new()) != Some(false));
+        let text = self.places.clone().or_else(from_environment);
+        match text.and_then(|text| text.parse::<AbstractPlaces>().ok()) {
+            Some(places) => places.limit(topology),
+            None => topology,
+        }
+    }
+
+    /// Returns whether the program or `OMP_PROC_BIND` requests binding.
+    fn asked(&self, ignored: &mut Vec<Warning>) -> Option<bool> {
+        let asked = self.pin_threads.or(self.places.as_ref().map(|_| true));
+        asked.or_else(|| proc_bind(ignored))
+    }
+
     /// Plans the machine on the cores of this process, and the binding of its threads.
     pub(super) fn bind(&self, config: &UnitConfig, topology: &Topology) -> Result<Bound, BuildError> {
         let mut ignored = Vec::new();
-        let asked = self.pin_threads.or(self.places.as_ref().map(|_| true));
-        let asked = asked.or_else(|| proc_bind(&mut ignored));
+        let asked = self.asked(&mut ignored);
         let plan = |asked, place: &Where| plan(config, topology, asked, place);
         if let Some(text) = &self.places {
             return Ok(plan(asked, &read(text).map_err(places_error)?)?);
@@ -53,7 +72,7 @@ impl Builder {
 
 fn read(text: &str) -> Result<Where, crate::machine::PlacesError> {
     match text.parse() {
-        Ok(granule) => Ok((None, granule)),
+        Ok(AbstractPlaces { granule, .. }) => Ok((None, granule)),
         Err(()) => Ok((Some(text.parse()?), Granule::Threads)),
     }
 }

@@ -24,7 +24,7 @@ const LEAST_STACK_BYTES: usize = 64 << 10;
 impl Builder {
     pub(super) fn build_threads(mut self) -> Result<Runtime, BuildError> {
         let _visit = device::Visit::begin();
-        let topology = Topology::detect();
+        let topology = self.usable(Topology::detect());
         let config: UnitConfig = match (&self.units, environment::text(environment::UNITS)) {
             (Some(units), _) => units.parse()?,
             (None, Some(units)) => units.parse().map_err(|error| environment::error(environment::UNITS, &error))?,

@@ -171,7 +171,8 @@ impl Builder {
     ///
     /// An abstract name (`threads`, `cores`, `ll_caches`, `numa_domains`, `sockets`) leaves the choice of cores to the
     /// runtime. The name states how far a thread may move from its unit's cores: `cores` adds the other hardware
-    /// threads of the same physical cores, and `sockets` adds all cores of the same sockets.
+    /// threads of the same physical cores, and `sockets` adds all cores of the same sockets. With a number of places,
+    /// as in `cores(4)` or `sockets(1)`, units use only the cores of the first places of that sort.
     ///
     /// Setting places also binds the threads, unless [`pin_threads`](Self::pin_threads) says otherwise.
     pub fn places(mut self, places: impl Into<String>) -> Self {

@@ -1,6 +1,8 @@
 /* The C++ interface: views, ownership, exceptions, children, groups, iteration spaces. */
 #include "check.hpp"
 
+#include <atomic>
+#include <cmath>
 #include <memory>
 #include <numeric>
 
@@ -103,6 +105,33 @@ static void fails() {
   CHECK(rt.wait_for(60));
 }
 
+/* A body that returns late, calls back into the library, and asks for absurd sizes. */
+static void late() {
+  tw::runtime rt("2:CPU:1");
+  std::atomic<bool> open{false};
+  tw::group group = rt.group();
+  auto x = rt.zeros<double>(4);
+  auto task = rt.task("late", tw::inout(x)).in_group(group).submit_handle([&open](tw::view<double> x) {
+    while (!open) continue;
+    x[0] = 7;
+  });
+  CHECK(!task.wait_for(0.01) && !group.wait_for(0.01) && !rt.wait_for(0.01));
+  open = true;
+  CHECK(task.wait_for(60) && group.wait_for(60) && x.read()[0] == 7);
+  THROWS(tw::error, "NaN", task.wait_for(std::nan("")));
+  double memory[4] = {};
+  auto borrowed = rt.borrow(memory, {4});
+  rt.task("back", tw::inout(borrowed)).submit([&](tw::view<double>) {
+    THROWS(tw::refused, "inside", rt.wait());
+    THROWS(tw::refused, "inside", group.wait_for(1));
+    THROWS(tw::refused, "holds", borrowed.release());
+  });
+  rt.wait();
+  borrowed.release();
+  THROWS(tw::refused, "; try", rt.zeros<double>(std::size_t(1) << 50));
+  THROWS(tw::refused, "; try", rt.zeros<double>(-1));
+}
+
 static void children() {
   tw::runtime rt("2:CPU:1");
   auto x = rt.zeros<long>(10);
@@ -147,6 +176,7 @@ int main() {
   matrices();
   structures();
   fails();
+  late();
   children();
   destroys();
   std::puts("ok");

@@ -3,6 +3,11 @@ module bodies
   use check
   use, intrinsic :: iso_fortran_env
   implicit none
+
+  type :: objects
+    type(tw_runtime) :: rt
+    type(tw_data) :: x
+  end type
 contains
   subroutine negate1(task)
     type(tw_task), intent(inout) :: task
@@ -78,6 +83,33 @@ contains
     call expect(5, status == TW_OK .and. associated(y))
   end subroutine
 
+  subroutine until_cancelled(task)
+    type(tw_task), intent(inout) :: task
+    do while (.not. task%is_cancelled())
+    end do
+  end subroutine
+
+  ! Calls that would wait for the body itself, or take away what it uses, are refused.
+  subroutine calls_back(task)
+    type(tw_task), intent(inout) :: task
+    type(objects), pointer :: all
+    integer :: status
+    select type (given => task%argument)
+    type is (objects)
+      all => given
+    end select
+    call all%rt%wait(status=status)
+    call refused(60, status, TW_REFUSED, "inside")
+    call all%rt%wait(1d0, status)
+    call refused(61, status, TW_REFUSED, "inside")
+    call all%rt%finish(status)
+    call refused(62, status, TW_REFUSED, "inside")
+    call all%x%release(status)
+    call expect(63, status == TW_REFUSED)
+    call all%rt%submit("other", fails, [tw_in(all%x)], status=status)
+    call expect(64, status == TW_REFUSED)
+  end subroutine
+
   subroutine parent(task)
     type(tw_task), intent(inout) :: task
     integer :: i, status
@@ -99,6 +131,8 @@ program features
   call sections("1:CPU:1,1:EMU:1")
   call tasks("2:CPU:1")
   call mistakes()
+  call late()
+  call absurd()
   print '(a)', 'ok'
 contains
 
@@ -179,6 +213,7 @@ contains
       call rt%submit("scale", scale, [tw_inout(data%part(i, i))], argument=real(i, real64), group=group, priority=1)
     end do
     call rt%submit("add", add, [tw_in(data), tw_sum(whole), tw_max(most)], cost=2d0)
+    call group%wait(60d0)
     call group%wait()
     call group%finish()
     call tw_read(data, found)
@@ -189,7 +224,7 @@ contains
 
     ! A failure poisons what it should have written.
     call rt%submit("store", fails, [tw_out(whole)], submitted=submitted, file='a.f90', line=7)
-    call submitted%wait(status)
+    call submitted%wait(status=status)
     call refused(32, status, TW_FAILED, "the disk is full")
     call refused(37, status, TW_FAILED, "a.f90:7")
     call submitted%finish()
@@ -267,5 +302,60 @@ contains
     call rt%finish()
     call rt%wait(status=status)
     call refused(54, status, TW_INVALID, "zero")
+  end subroutine
+
+  ! A body that returns late, and one that calls back into the library.
+  subroutine late()
+    type(tw_runtime) :: rt
+    type(tw_data) :: x
+    type(tw_group) :: group
+    type(tw_submitted) :: submitted
+    real(real64), target :: a(4)
+    integer :: status
+    a = 1
+    call rt%start("2:CPU:1")
+    call group%start(rt)
+    call rt%submit("late", until_cancelled, group=group, submitted=submitted)
+    call submitted%wait(0.01d0, status)
+    call refused(70, status, TW_TIMEOUT, "0.01 s")
+    call group%wait(0.01d0, status)
+    call refused(71, status, TW_TIMEOUT, "0.01 s")
+    call group%cancel()
+    call submitted%wait(60d0)
+    call group%wait(60d0)
+    call submitted%finish()
+    call submitted%wait(1d0, status)
+    call refused(72, status, TW_INVALID, "zero")
+    call group%finish()
+    call group%wait(1d0, status)
+    call refused(73, status, TW_INVALID, "zero")
+    call tw_borrow(rt, a, x)
+    call rt%submit("back", calls_back, [tw_inout(x)], argument=objects(rt, x))
+    call rt%wait()
+    call x%release()
+    call rt%finish()
+  end subroutine
+
+  subroutine absurd()
+    type(tw_runtime) :: rt
+    type(tw_data) :: x
+    integer :: status
+    call rt%start("1:CPU:1", max_pending_tasks=huge(1))
+    call tw_zeros(rt, TW_FLOAT64, [huge(1), huge(1), huge(1)], x, status)
+    call refused(80, status, TW_REFUSED, "; try ")
+    call tw_zeros(rt, TW_FLOAT64, [-1], x, status)
+    call refused(81, status, TW_REFUSED, "; try ")
+    call tw_zeros(rt, TW_FLOAT64, [1, 1, 1, 1, 1], x, status)
+    call refused(82, status, TW_INVALID, "dimensions")
+    call tw_zeros(rt, 99, [1], x, status)
+    call refused(83, status, TW_INVALID, "99")
+    call tw_zeros(rt, TW_FLOAT64, [4], x)
+    call rt%submit("t", fails, [tw_in(x%part(huge(1), huge(1)))], status=status)
+    call refused(84, status, TW_REFUSED, "bounds")
+    call rt%submit("t", fails, [tw_in(x%part(-huge(1), huge(1)))], status=status)
+    call refused(85, status, TW_REFUSED, "bounds")
+    call rt%wait(huge(1d0))
+    call x%release()
+    call rt%finish()
   end subroutine
 end program

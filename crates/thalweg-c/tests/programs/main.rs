@@ -4,7 +4,7 @@ mod build;
 mod examples;
 mod installed;
 
-use build::{C, CPP, FORTRAN, run, run_checked};
+use build::{C, CPP, FORTRAN, prints, run, run_checked};
 use std::path::Path;
 
 #[test]
@@ -19,7 +19,7 @@ fn mistakes_in_c_are_refused() {
 
 #[test]
 fn c_programs_have_no_memory_error() {
-    for source in ["tests/c/tasks.c", "tests/c/mistakes.c"] {
+    for source in ["tests/c/tasks.c", "tests/c/mistakes.c", "tests/c/late.c"] {
         assert_eq!(run_checked(&C, source), "ok\n");
     }
 }
@@ -31,6 +31,7 @@ fn kernels_from_text_run_on_devices() {
     if required.contains("opencl") {
         assert_eq!(run(&C, "tests/c/kernels.c"), "ok\n");
         assert_eq!(run(&CPP, "tests/cpp/kernels.cpp"), "ok\n");
+        prints(&FORTRAN, "tests/fortran/kernels.f90", "ok\n");
     } else {
         eprintln!("skipped: an OpenCL device is not required");
     }

@@ -117,7 +117,7 @@ pub(super) fn devices_body(
     let piece = piece(function);
     let body = statements(item, |number| launch(function, types, &facts[number], (&kernels[number], number), options));
     made! {
-        #[allow(unused_variables, unused_mut, unused_assignments, unused_parens, clippy::all)]
+        #[allow(dead_code, unused_variables, unused_mut, unused_assignments, unused_parens, clippy::all)]
         fn devices(launcher: &mut ::thalweg::kernel::Launcher<'_>, #piece #(#params),*) -> ::core::result::Result<(), ::thalweg::error::DeviceError> {
             #(#extents)*
             #body

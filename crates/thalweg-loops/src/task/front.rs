@@ -4,7 +4,7 @@
 use super::bodies::statements;
 use super::launch::plan_arguments;
 use crate::check::Facts;
-use crate::clauses::{Options, Reduction};
+use crate::clauses::{Device, Options, Reduction};
 use crate::cores::range_of;
 use crate::ir::{Direction, Function, Param, ParamId, ParamKind};
 use proc_macro2::TokenStream;
@@ -20,7 +20,7 @@ pub(super) fn functions(
     options: &Options,
     item: &ItemFn,
 ) -> TokenStream {
-    let front = Front { function, again, item };
+    let front = Front { function, again, item, device: options.device };
     let task = front.task();
     let split = options.split.as_ref().map(|split| front.split(&facts[0], split.pieces.as_ref()));
     made!(#task #split)
@@ -30,6 +30,7 @@ struct Front<'a> {
     function: &'a Function,
     again: &'a [ParamId],
     item: &'a ItemFn,
+    device: Device,
 }
 
 impl Front<'_> {
@@ -81,9 +82,15 @@ impl Front<'_> {
         });
         let (views, mutable) = (made!((#(#names,)*)), made!((#(#mutable,)*)));
         let piece = self.function.is_split.then(|| made!(piece,));
-        made! {
-            .cpu(move |context: &::thalweg::Context, #mutable| cores(context.inner_cores(), #piece #(#for_cores),*))
+        let cores =
+            made!((move |context: &::thalweg::Context, #mutable| cores(context.inner_cores(), #piece #(#for_cores),*)));
+        let devices = made!(
             .gpu(move |launcher: &mut ::thalweg::kernel::Launcher<'_>, #views| devices(launcher, #piece #(#for_devices),*))
+        );
+        match self.device {
+            Device::Any => made!(.cpu #cores #devices),
+            Device::Smp => made!(.host #cores),
+            Device::Acc => made!(.emulated #cores #devices),
         }
     }
 
@@ -133,8 +140,13 @@ impl Front<'_> {
             if function.is_split { made!(#region.#method()) } else { made!(#name.into_region().#method()) }
         });
         let bodies = self.bodies();
+        let units = match self.device {
+            Device::Any => "on cores and on accelerators",
+            Device::Smp => "on cores",
+            Device::Acc => "on accelerators",
+        };
         let doc = format!(
-            "Begins the description of a task with the work of [`fn@{name}`], on cores and on accelerators. Arrays are data \
+            "Begins the description of a task with the work of [`fn@{name}`], {units}. Arrays are data \
              objects or regions; the task reads `&` parameters, reads and writes `&mut` parameters, and overwrites `Out` \
              parameters."
         );

@@ -113,7 +113,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
             let (declared, _) = plan::arguments(&function, &types, &facts[number]);
             let body = plan::lower(&function, &types, &facts[number], &function.kernels[number]);
             made! {
-                #[allow(unused_mut, unused_variables, clippy::all)]
+                #[allow(dead_code, unused_mut, unused_variables, clippy::all)]
                 fn #plan(#(#declared),*) -> thalweg_support::Nest { #body }
             }
         })

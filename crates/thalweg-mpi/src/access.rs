@@ -1,0 +1,371 @@
+//! Accesses of a cluster's tasks, and what each rank does for them.
+//!
+//! For a task that runs on rank `e` and a tile that rank `o` owns, in the order of submission:
+//!
+//! | access | before the task | after the task |
+//! | --- | --- | --- |
+//! | `in`, `inout` | the boxes that `e` lacks are sent by `o` and received by `e` | |
+//! | `out`, `inout` | | copies on all ranks but `e` become invalid; if `e` is not `o`, `e` sends the region to `o` |
+//! | `reduction` | `e` makes an array of identities | `e` sends the array to `o`, which combines it with the region |
+//!
+//! Ranks other than `e` and `o` do nothing, except that a write invalidates their copies.
+
+use crate::core::{Core, Submission};
+use crate::data::Tile;
+use crate::dims::Dims;
+use crate::transfer::{Label, receive, send};
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use thalweg::error::SubmitError;
+use thalweg::memory::{self, Element, Reducer};
+use thalweg::ndarray::{Array, ArrayView, ArrayViewMut, Ix1};
+use thalweg::region::Block;
+use thalweg::task::{AccessSpec, Data, Inout, Input, Output};
+
+/// How a task uses a region, as far as ranks are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Use {
+    Read,
+    Write,
+    Update,
+    Reduce,
+}
+
+/// An access without its types.
+pub(crate) struct Facts {
+    pub(crate) data: u64,
+    pub(crate) tile: u32,
+    pub(crate) block: Block,
+    pub(crate) usage: Use,
+    pub(crate) owner: u32,
+    /// Whether this rank owns the tile or has a copy of parts of it.
+    pub(crate) local: bool,
+    /// Whether the region is inside of the tile.
+    pub(crate) inside: bool,
+    pub(crate) core: *const Core,
+}
+
+/// The steps of [the table](self), on this rank. Implemented by accesses only.
+pub trait Steps {
+    #[doc(hidden)]
+    fn visit(&self, see: &mut dyn FnMut(&dyn Access));
+}
+
+/// The steps of one access.
+#[doc(hidden)]
+#[expect(private_interfaces, reason = "only this crate calls and implements these methods")]
+pub trait Access {
+    fn facts(&self) -> Facts;
+    fn before(&self, run: u32, cause: &Submission) -> Result<(), SubmitError>;
+    fn after(&self, run: u32, cause: &Submission) -> Result<(), SubmitError>;
+}
+
+/// All accesses of a task of a cluster: a single access, a tuple of up to eight, a `Vec`, or a nesting of these.
+pub trait Accesses: Steps {
+    /// The form in which the local task stores them.
+    type Stored: memory::AccessList;
+    /// The local arrays, on the rank that runs the task.
+    #[doc(hidden)]
+    type Held;
+    /// The accesses of the local task.
+    #[doc(hidden)]
+    type Local<'a>: thalweg::task::Accesses<Stored = Self::Stored>
+    where
+        Self: 'a;
+
+    #[doc(hidden)]
+    fn hold(&self) -> Self::Held;
+
+    #[doc(hidden)]
+    fn local<'a>(&'a self, held: &'a Self::Held) -> Self::Local<'a>;
+}
+
+impl<T: Element, S: Dims> Tile<'_, T, S> {
+    #[inline]
+    fn facts(&self, usage: Use) -> Facts {
+        let (state, core) = (self.state(), self.core());
+        let owner = state.owner.get();
+        let whole = Block::from_corners([0; 4], state.shape);
+        Facts {
+            data: self.object.id,
+            tile: self.number,
+            block: self.block,
+            usage,
+            owner,
+            local: owner == core.rank || !state.valid.borrow().is_empty(),
+            inside: whole.encloses(&self.block),
+            core: Rc::as_ptr(core),
+        }
+    }
+
+    fn label(&self, block: &Block) -> Label {
+        (self.object.id, self.number, *block)
+    }
+
+    /// Brings the boxes of the region that rank `run` lacks.
+    pub(crate) fn bring(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
+        let (state, core) = (self.state(), self.core());
+        let (owner, me) = (state.owner.get(), core.rank);
+        if owner == run {
+            return Ok(());
+        }
+        if me == run {
+            let missing = state.valid.borrow().missing(&self.block);
+            state.valid.borrow_mut().insert(&self.block);
+            for block in missing {
+                receive(core, (&self.local(), block), owner, self.label(&block), cause)?;
+            }
+        } else if me == owner {
+            let missing = state.with(run, |valid| {
+                let missing = valid.missing(&self.block);
+                valid.insert(&self.block);
+                missing
+            });
+            for block in missing {
+                send(core, (&self.local(), block), run, self.label(&block), cause)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes copies on ranks other than `run` invalid, and brings the region to its owner.
+    fn written(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
+        let (state, core) = (self.state(), self.core());
+        let (owner, me) = (state.owner.get(), core.rank);
+        if me == owner {
+            state.others.borrow_mut().iter_mut().for_each(|(_, valid)| valid.remove(&self.block));
+            if run != owner {
+                state.with(run, |valid| valid.insert(&self.block));
+            }
+        } else if me == run {
+            state.valid.borrow_mut().insert(&self.block);
+        } else {
+            state.valid.borrow_mut().remove(&self.block);
+        }
+        if self.block.is_empty() || owner == run {
+            return Ok(());
+        }
+        let label = self.label(&self.block);
+        if me == run {
+            send(core, (&self.local(), self.block), owner, label, cause)?;
+        } else if me == owner {
+            receive(core, (&self.local(), self.block), run, label, cause)?;
+        }
+        Ok(())
+    }
+}
+
+impl<T, S: Dims> crate::data::TileState<T, S> {
+    /// Calls `f` with the valid boxes of another rank; on the owner.
+    fn with<R>(&self, rank: u32, f: impl FnOnce(&mut crate::boxes::Boxes) -> R) -> R {
+        let mut others = self.others.borrow_mut();
+        let at = others.iter().position(|(other, _)| *other == rank).unwrap_or_else(|| {
+            others.push((rank, Default::default()));
+            others.len() - 1
+        });
+        f(&mut others[at].1)
+    }
+}
+
+macro_rules! accesses {
+    ($($(#[$doc:meta])* $name:ident => $local:ident, $make:ident, $usage:ident, $reads:literal, $writes:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<'d, T, S: Dims = Ix1>(pub(crate) Tile<'d, T, S>);
+
+        #[expect(private_interfaces, reason = "as for the trait")]
+        impl<T: Element, S: Dims> Access for $name<'_, T, S> {
+            fn facts(&self) -> Facts {
+                self.0.facts(Use::$usage)
+            }
+
+            fn before(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
+                if $reads { self.0.bring(run, cause) } else { Ok(()) }
+            }
+
+            fn after(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
+                if $writes { self.0.written(run, cause) } else { Ok(()) }
+            }
+        }
+
+        impl<T: Element, S: Dims> Steps for $name<'_, T, S> {
+            #[inline]
+            fn visit(&self, see: &mut dyn FnMut(&dyn Access)) {
+                see(self);
+            }
+        }
+
+        impl<T: Element, S: Dims> Accesses for $name<'_, T, S> {
+            type Stored = <$local<'static, T, S> as AccessSpec>::Stored;
+            type Held = Data<T, S>;
+            type Local<'a> = $local<'a, T, S> where Self: 'a;
+
+            fn hold(&self) -> Data<T, S> {
+                self.0.local()
+            }
+
+            fn local<'a>(&'a self, held: &'a Data<T, S>) -> $local<'a, T, S> {
+                held.block(self.0.block).$make()
+            }
+        }
+    )*};
+}
+
+accesses! {
+    /// A region that the task reads; made by [`Tile::input`].
+    Reads => Input, input, Read, true, false;
+    /// A region that the task overwrites; made by [`Tile::output`].
+    Writes => Output, output, Write, false, true;
+    /// A region that the task reads and writes; made by [`Tile::inout`].
+    Updates => Inout, inout, Update, true, true;
+}
+
+/// A region to which the task contributes; made by [`Tile::reduction`].
+pub struct Reduces<'d, T, S: Dims, R> {
+    tile: Tile<'d, T, S>,
+    reducer: R,
+    /// The contribution, on the rank that runs the task.
+    contribution: RefCell<Option<Data<T, S>>>,
+}
+
+impl<T: Element, S: Dims, R> fmt::Debug for Reduces<'_, T, S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reduces({:?})", self.tile)
+    }
+}
+
+impl<'d, T: Element, S: Dims, R: Reducer<T>> Reduces<'d, T, S, R> {
+    pub(crate) fn new(tile: Tile<'d, T, S>, reducer: R) -> Self {
+        Self { tile, reducer, contribution: RefCell::default() }
+    }
+
+    /// Combines a contribution with the home copy.
+    fn combine(&self, contribution: &Data<T, S>) -> Result<(), SubmitError> {
+        let (home, reducer) = (self.tile.local(), self.reducer.clone());
+        let accesses = (contribution.input(), home.block(self.tile.block).inout());
+        let task = self.tile.core().runtime().task("combine", accesses).cpu(move |_, (from, to)| {
+            let (from, mut to): (ArrayView<'_, T, S>, ArrayViewMut<'_, T, S>) = (from.into(), to.into());
+            to.zip_mut_with(&from, |to, from| reducer.combine(to, *from));
+        });
+        task.submit().map(drop)
+    }
+}
+
+#[expect(private_interfaces, reason = "as for the trait")]
+impl<T: Element, S: Dims, R: Reducer<T>> Access for Reduces<'_, T, S, R> {
+    fn facts(&self) -> Facts {
+        self.tile.facts(Use::Reduce)
+    }
+
+    fn before(&self, _: u32, _: &Submission) -> Result<(), SubmitError> {
+        Ok(())
+    }
+
+    fn after(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
+        let (tile, core) = (&self.tile, self.tile.core());
+        let (owner, me) = (tile.state().owner.get(), core.rank);
+        let label = tile.label(&tile.block);
+        if !tile.is_empty() && (me == run || me == owner) {
+            let mine = self.contribution.borrow_mut().take();
+            let contribution = mine.unwrap_or_else(|| core.runtime().zeros(S::of(&tile.block.extents())));
+            let all = Block::from_corners([0; 4], tile.block.extents());
+            match (me == run, me == owner) {
+                (true, true) => {}
+                (true, _) => send(core, (&contribution, all), owner, label, cause)?,
+                _ => receive(core, (&contribution, all), run, label, cause)?,
+            }
+            if me == owner {
+                self.combine(&contribution)?;
+            }
+        }
+        // The owner writes the region, wherever the contribution comes from.
+        tile.written(owner, cause)
+    }
+}
+
+impl<T: Element, S: Dims, R: Reducer<T>> Steps for Reduces<'_, T, S, R> {
+    #[inline]
+    fn visit(&self, see: &mut dyn FnMut(&dyn Access)) {
+        see(self);
+    }
+}
+
+impl<T: Element, S: Dims, R: Reducer<T>> Accesses for Reduces<'_, T, S, R> {
+    type Stored = <Inout<'static, T, S> as AccessSpec>::Stored;
+    type Held = Data<T, S>;
+    type Local<'a>
+        = Inout<'a, T, S>
+    where
+        Self: 'a;
+
+    fn hold(&self) -> Data<T, S> {
+        let identities = Array::from_elem(S::of(&self.tile.block.extents()), self.reducer.identity());
+        let contribution = self.tile.core().runtime().array(identities);
+        *self.contribution.borrow_mut() = Some(contribution.clone());
+        contribution
+    }
+
+    fn local<'a>(&'a self, held: &'a Data<T, S>) -> Inout<'a, T, S> {
+        held.inout()
+    }
+}
+
+impl<A: Steps> Steps for Vec<A> {
+    fn visit(&self, see: &mut dyn FnMut(&dyn Access)) {
+        self.iter().for_each(|access| access.visit(see));
+    }
+}
+
+impl<A: Accesses> Accesses for Vec<A> {
+    type Stored = memory::List<A::Stored>;
+    type Held = Vec<A::Held>;
+    type Local<'a>
+        = Vec<A::Local<'a>>
+    where
+        Self: 'a;
+
+    fn hold(&self) -> Self::Held {
+        self.iter().map(A::hold).collect()
+    }
+
+    fn local<'a>(&'a self, held: &'a Self::Held) -> Self::Local<'a> {
+        self.iter().zip(held).map(|(access, held)| access.local(held)).collect()
+    }
+}
+
+macro_rules! tuples {
+    ($(($($a:ident $i:tt),*))*) => {$(
+        impl<$($a: Steps),*> Steps for ($($a,)*) {
+            #[inline]
+            fn visit(&self, see: &mut dyn FnMut(&dyn Access)) {
+                $(self.$i.visit(see);)*
+            }
+        }
+
+        impl<$($a: Accesses),*> Accesses for ($($a,)*) {
+            type Stored = ($($a::Stored,)*);
+            type Held = ($($a::Held,)*);
+            type Local<'a> = ($($a::Local<'a>,)*) where Self: 'a;
+
+            fn hold(&self) -> Self::Held {
+                ($(self.$i.hold(),)*)
+            }
+
+            fn local<'a>(&'a self, held: &'a Self::Held) -> Self::Local<'a> {
+                ($(self.$i.local(&held.$i),)*)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}

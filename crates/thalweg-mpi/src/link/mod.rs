@@ -1,0 +1,355 @@
+//! The communication thread: it alone uses the transport.
+//!
+//! Threads of the runtime give it *commands* (a region is ready to be sent, a region is ready to be filled) and never
+//! wait for it. The thread matches records that have arrived with regions that are ready, in either order, by their
+//! number between two ranks. Small regions travel inside packets, which collect everything for a destination until the
+//! thread has handled all that is known; large regions go from memory to memory.
+//!
+//! *Memory.* An eager record that arrives early is kept, so its bytes count against the sender's credit with this rank.
+//! A sender without credit announces the region instead and lets the transport carry it, which needs no memory here.
+//! The region stays with its task until it is sent, so a rank that is ahead is held back by its own writes.
+//!
+//! *Sleep.* If nothing is expected and nothing is on its way, the thread sleeps until there is a command. Otherwise it
+//! polls: at first at once, then yielding its core, then sleeping for up to [`LONGEST_SLEEP`].
+//!
+//! *The end.* A rank says goodbye when its tasks have ended. The thread ends when all ranks have, so it serves the
+//! others until then. If a rank is lost, everything that waits fails with its name.
+//!
+//! This module never runs user code, and knows neither tasks nor data objects.
+
+mod collective;
+
+pub(crate) use collective::PRUNED;
+
+use crate::error::{Broken, Failure};
+use crate::shared::{Command, Shared, Whose, lock};
+use crate::transport::{Event, Incoming, Outgoing, Transport};
+use crate::wire::{Reader, Record, Writer};
+use collective::Collectives;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Packets are sent before they are longer than this.
+const LARGEST_PACKET: usize = 16 << 10;
+const POLLS_BEFORE_YIELD: u32 = 50;
+const POLLS_BEFORE_SLEEP: u32 = 400;
+const LONGEST_SLEEP: Duration = Duration::from_micros(500);
+/// Time in which the news that a cluster is broken should reach all ranks.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Sizes of messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// The largest region that is sent inside a packet, in bytes.
+    pub(crate) eager: usize,
+    /// Bytes of eager regions that each rank keeps for each other rank.
+    pub(crate) budget: usize,
+}
+
+/// A region that is ready to be filled.
+struct Receive {
+    check: u64,
+    item: Box<dyn Incoming>,
+    whose: Whose,
+}
+
+/// A record that has arrived before its region is ready.
+enum Arrived {
+    Eager(u64, Vec<u8>),
+    Bulk(u64, u64),
+    Poison(u64, Failure),
+}
+
+/// What is known about another rank.
+#[derive(Clone, Default)]
+struct Peer {
+    /// Records for it.
+    packet: Vec<u8>,
+    /// Bytes of eager regions that it will still keep.
+    credit: usize,
+    /// Bytes of its eager regions that have been used here, and that it does not know of.
+    used: usize,
+    /// Whether it has sent its last record.
+    gone: bool,
+}
+
+/// See the module documentation.
+pub(crate) struct Link<T> {
+    transport: T,
+    shared: Arc<Shared>,
+    sizes: Sizes,
+    rank: usize,
+    peers: Vec<Peer>,
+    expected: FxHashMap<(usize, u64), Receive>,
+    arrived: FxHashMap<(usize, u64), Arrived>,
+    collectives: Collectives,
+    closing: bool,
+    moved: bool,
+}
+
+impl<T: Transport> Link<T> {
+    pub(crate) fn new(transport: T, shared: Arc<Shared>, sizes: Sizes) -> Self {
+        let (rank, size) = (transport.rank(), transport.size());
+        Self {
+            transport,
+            shared,
+            sizes,
+            rank,
+            peers: vec![Peer { credit: sizes.budget, ..Peer::default() }; size],
+            expected: FxHashMap::default(),
+            arrived: FxHashMap::default(),
+            collectives: Collectives::new(size),
+            closing: false,
+            moved: false,
+        }
+    }
+
+    /// Serves this rank until all ranks have ended.
+    pub(crate) fn run(mut self) {
+        let (mut commands, mut events, mut polls) = (Vec::new(), Vec::new(), 0u32);
+        let mut last_words: Option<Instant> = None;
+        loop {
+            self.moved = false;
+            self.shared.take_commands(&mut commands);
+            self.moved |= !commands.is_empty();
+            commands.drain(..).for_each(|command| self.command(command));
+            self.transport.poll(&mut events);
+            self.moved |= !events.is_empty();
+            events.drain(..).for_each(|event| self.event(event));
+            (0..self.peers.len()).for_each(|to| self.flush(to));
+            if self.shared.broken().is_some() {
+                let since = *last_words.get_or_insert_with(Instant::now);
+                if self.closing && (!self.transport.is_busy() || since.elapsed() > LAST_WORDS) {
+                    return self.transport.close(true);
+                }
+            } else if self.closing && !self.transport.is_busy() && self.others().all(|to| self.peers[to].gone) {
+                return self.transport.close(false);
+            }
+            polls = if self.moved { 0 } else { polls.saturating_add(1) };
+            self.pause(polls);
+        }
+    }
+
+    fn pause(&self, polls: u32) {
+        let waits = !self.expected.is_empty() || self.collectives.waits() || self.closing || self.transport.is_busy();
+        match polls {
+            0 => {}
+            _ if !waits => self.shared.sleep(None),
+            1..POLLS_BEFORE_YIELD => std::hint::spin_loop(),
+            POLLS_BEFORE_YIELD..POLLS_BEFORE_SLEEP => std::thread::yield_now(),
+            _ => {
+                let doublings = ((polls - POLLS_BEFORE_SLEEP) / 8).min(6);
+                self.shared.sleep(Some((Duration::from_micros(20) * (1 << doublings)).min(LONGEST_SLEEP)));
+            }
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<T> {
+        let rank = self.rank;
+        (0..self.peers.len()).filter(move |to| *to != rank)
+    }
+
+    fn flush(&mut self, to: usize) {
+        let peer = &mut self.peers[to];
+        // Credit is worth a packet of its own if the sender may soon have none.
+        if peer.used > 0 && (!peer.packet.is_empty() || 2 * peer.used >= self.sizes.budget) {
+            let bytes = std::mem::take(&mut peer.used) as u64;
+            Writer(&mut peer.packet).record(&Record::Credit { bytes });
+        }
+        if !peer.packet.is_empty() {
+            let packet = std::mem::take(&mut peer.packet);
+            self.transport.post(to, packet);
+            self.shared.counters.packets.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends a record; to this rank, without the transport.
+    fn post(&mut self, to: usize, record: Record) {
+        if to == self.rank {
+            return self.record(to, record);
+        }
+        Writer(&mut self.peers[to].packet).record(&record);
+        if self.peers[to].packet.len() > LARGEST_PACKET {
+            self.flush(to);
+        }
+    }
+
+    fn tag(&self, number: u64) -> u32 {
+        (number % u64::from(self.transport.tags())) as u32
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Send { to, number, check, item } => self.send(to, number, check, item),
+            Command::Poison { to, number, check, failure } => {
+                if self.shared.broken().is_none() {
+                    self.post(to, Record::Poison { number, check, failure });
+                }
+            }
+            Command::Receive { from, number, check, item, whose } => {
+                let receive = Receive { check, item, whose };
+                if let Some(broken) = self.shared.broken() {
+                    return receive.item.fail(broken.clone().into());
+                }
+                match self.arrived.remove(&(from, number)) {
+                    Some(arrived) => self.matched(from, number, receive, arrived),
+                    None => {
+                        self.expected.insert((from, number), receive);
+                        self.check_gone(from);
+                    }
+                }
+            }
+            Command::Enter { collective, index, hash, place } => {
+                self.post(0, Record::Enter { collective, index, hash, place });
+            }
+            Command::Done { collective, failures } => {
+                self.collectives.expect_result(true);
+                self.post(0, Record::Done { collective, failures });
+                if self.rank != 0 {
+                    self.check_gone(0);
+                }
+            }
+            Command::Break(broken) => self.break_all(broken),
+            Command::Close => {
+                self.closing = true;
+                if self.shared.broken().is_none() {
+                    self.others().for_each(|to| self.post(to, Record::Bye));
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, to: usize, number: u64, check: u64, item: Box<dyn Outgoing>) {
+        if self.shared.broken().is_some() {
+            return item.finish();
+        }
+        let (len, counters) = (item.bytes().len(), &self.shared.counters);
+        counters.messages.fetch_add(1, Ordering::Relaxed);
+        counters.bytes.fetch_add(len as u64, Ordering::Relaxed);
+        let peer = &mut self.peers[to];
+        if len <= self.sizes.eager && len <= peer.credit {
+            counters.eager.fetch_add(1, Ordering::Relaxed);
+            peer.credit -= len;
+            Writer(&mut peer.packet).eager(number, check, item.bytes());
+            item.finish();
+            if self.peers[to].packet.len() > LARGEST_PACKET {
+                self.flush(to);
+            }
+        } else {
+            self.post(to, Record::Bulk { number, check, len: len as u64 });
+            self.transport.send(to, self.tag(number), item);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Packet { from, bytes } => {
+                let mut reader = Reader::new(&bytes);
+                reader.by_ref().for_each(|record| self.record(from, record));
+                if reader.failed() {
+                    let reason = "its packets cannot be read; try the same binary on every rank".to_owned();
+                    self.break_all(Broken::Lost { rank: from, reason });
+                }
+            }
+            Event::Sent(item) => item.finish(),
+            Event::Received(item) => item.finish(),
+            Event::Lost { rank, reason } => self.break_all(Broken::Lost { rank, reason }),
+        }
+    }
+
+    fn record(&mut self, from: usize, record: Record) {
+        match record {
+            Record::Eager { number, check, bytes } => self.arrives(from, number, Arrived::Eager(check, bytes)),
+            Record::Bulk { number, check, len } => self.arrives(from, number, Arrived::Bulk(check, len)),
+            Record::Poison { number, check, failure } => self.arrives(from, number, Arrived::Poison(check, failure)),
+            Record::Credit { bytes } => self.peers[from].credit += bytes as usize,
+            Record::Bye => {
+                self.peers[from].gone = true;
+                self.check_gone(from);
+            }
+            Record::Broken(broken) => self.break_here(broken),
+            Record::Ask => {
+                let entries = lock(&self.shared.log).entries();
+                self.post(0, Record::Log { entries });
+            }
+            Record::Result { collective, failures } => {
+                self.collectives.expect_result(false);
+                self.shared.set_result(collective, failures);
+            }
+            Record::Enter { .. } | Record::Done { .. } | Record::Mismatch { .. } | Record::Log { .. } => {
+                self.collect(from, record);
+            }
+        }
+    }
+
+    fn arrives(&mut self, from: usize, number: u64, arrived: Arrived) {
+        match self.expected.remove(&(from, number)) {
+            Some(receive) => self.matched(from, number, receive, arrived),
+            None => _ = self.arrived.insert((from, number), arrived),
+        }
+    }
+
+    /// A region is ready, and its record has arrived.
+    fn matched(&mut self, from: usize, number: u64, mut receive: Receive, arrived: Arrived) {
+        let expected = receive.item.bytes().len() as u64;
+        let (check, len) = match &arrived {
+            Arrived::Eager(check, bytes) => (*check, bytes.len() as u64),
+            Arrived::Bulk(check, len) => (*check, *len),
+            Arrived::Poison(check, _) => (*check, expected),
+        };
+        if (check, len) != (receive.check, expected) {
+            let text = format!(
+                "rank {} waits for {expected} bytes for {}, but rank {from} has sent {len} bytes for another task",
+                self.rank,
+                name(&receive.whose)
+            );
+            self.expected.insert((from, number), receive); // fails when the ranks have been told
+            return self.post(0, Record::Mismatch { text });
+        }
+        match arrived {
+            Arrived::Eager(_, bytes) => {
+                receive.item.bytes().copy_from_slice(&bytes);
+                receive.item.finish();
+                self.peers[from].used += bytes.len();
+            }
+            Arrived::Bulk(..) => self.transport.receive(from, self.tag(number), receive.item),
+            Arrived::Poison(_, failure) => receive.item.fail(failure.into()),
+        }
+    }
+
+    /// Finds that this rank waits for a rank that has left the program.
+    fn check_gone(&mut self, from: usize) {
+        let waits = self.expected.iter().find(|((rank, _), _)| *rank == from).map(|(_, receive)| &receive.whose);
+        if !self.peers[from].gone || self.shared.broken().is_some() {
+            return;
+        }
+        let reason = match waits {
+            Some(whose) => format!("it has ended without sending what {} reads", name(whose)),
+            None if self.collectives.waits_for(self.rank, from) => "it has ended without waiting for the others".into(),
+            None => return,
+        };
+        self.break_all(Broken::Lost { rank: from, reason });
+    }
+
+    /// Ends the work of all ranks.
+    fn break_all(&mut self, broken: Broken) {
+        if self.shared.broken().is_some() {
+            return;
+        }
+        self.others().for_each(|to| self.post(to, Record::Broken(broken.clone())));
+        self.break_here(broken);
+    }
+
+    fn break_here(&mut self, broken: Broken) {
+        self.shared.break_for(broken.clone());
+        self.expected.drain().for_each(|(_, receive)| receive.item.fail(broken.clone().into()));
+        self.arrived.clear();
+        self.transport.abandon().into_iter().for_each(|item| item.fail(broken.clone().into()));
+    }
+}
+
+fn name((name, place): &Whose) -> String {
+    format!("`{name}`, submitted at {place}")
+}

@@ -1,0 +1,139 @@
+//! State that the communication thread shares with the threads of this rank: commands, results, the log.
+
+use crate::error::{Broken, Failure};
+use crate::transport::{Incoming, Outgoing};
+use crate::uniform::Log;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// The name and place of the task for which a message is received.
+pub(crate) type Whose = (Cow<'static, str>, &'static Location<'static>);
+
+/// A request to the communication thread.
+pub(crate) enum Command {
+    /// A region is ready to be sent.
+    Send { to: usize, number: u64, check: u64, item: Box<dyn Outgoing> },
+    /// The region that was to be sent has no value.
+    Poison { to: usize, number: u64, check: u64, failure: Failure },
+    /// A region is ready to be filled, for a task with this name and place.
+    Receive { from: usize, number: u64, check: u64, item: Box<dyn Incoming>, whose: Whose },
+    /// The program has reached a collective call, after so many submissions with this hash.
+    Enter { collective: u64, index: u64, hash: u64, place: String },
+    /// All tasks of this rank before a collective call have ended.
+    Done { collective: u64, failures: Vec<Failure> },
+    /// This rank ends before its program does.
+    Break(Broken),
+    /// The program has ended.
+    Close,
+}
+
+/// Numbers of a rank since its start.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Regions that were sent.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Regions that were sent inside of packets, rather than directly from their memory.
+    pub eager: u64,
+    /// Packets, which carry eager regions and all control records.
+    pub packets: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) messages: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) eager: AtomicU64,
+    pub(crate) packets: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    commands: Vec<Command>,
+    sleeping: bool,
+}
+
+/// See the module documentation.
+#[derive(Default)]
+pub(crate) struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    results: Mutex<HashMap<u64, Vec<Failure>>>,
+    resulted: Condvar,
+    broken: OnceLock<Broken>,
+    pub(crate) log: Mutex<Log>,
+    pub(crate) counters: Counters,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(crate) fn push(&self, command: Command) {
+        let mut queue = lock(&self.queue);
+        queue.commands.push(command);
+        if std::mem::take(&mut queue.sleeping) {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn take_commands(&self, commands: &mut Vec<Command>) {
+        std::mem::swap(&mut lock(&self.queue).commands, commands);
+    }
+
+    /// Lets the communication thread sleep until there is a command, at most for this time.
+    pub(crate) fn sleep(&self, time: Option<Duration>) {
+        let mut queue = lock(&self.queue);
+        if !queue.commands.is_empty() {
+            return;
+        }
+        queue.sleeping = true;
+        queue = match time {
+            Some(time) => self.wake.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
+        };
+        queue.sleeping = false;
+    }
+
+    pub(crate) fn broken(&self) -> Option<&Broken> {
+        self.broken.get()
+    }
+
+    pub(crate) fn break_for(&self, broken: Broken) {
+        _ = self.broken.set(broken);
+        drop(lock(&self.results));
+        self.resulted.notify_all();
+    }
+
+    pub(crate) fn set_result(&self, collective: u64, failures: Vec<Failure>) {
+        lock(&self.results).insert(collective, failures);
+        self.resulted.notify_all();
+    }
+
+    /// Waits for the failures of all ranks.
+    pub(crate) fn result(&self, collective: u64) -> Result<Vec<Failure>, Broken> {
+        let mut results = lock(&self.results);
+        loop {
+            if let Some(failures) = results.remove(&collective) {
+                return Ok(failures);
+            }
+            if let Some(broken) = self.broken.get() {
+                return Err(broken.clone());
+            }
+            results = self.resulted.wait(results).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counters { messages, bytes, eager, packets } = &self.counters;
+        Traffic { messages: read(messages), bytes: read(bytes), eager: read(eager), packets: read(packets) }
+    }
+}
