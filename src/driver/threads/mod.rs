@@ -6,15 +6,14 @@
 //! another thread for their copies ([`devices`]). Accelerators are issued tasks and polled ([`accelerators`]). A
 //! waiting thread either acts as one of these threads for a while, or sleeps until it is notified.
 //!
-//! While a program's schedules are explored, there is only one thread ([`explored`]).
-//!
 //! Each file uses only files that precede it in this list: [`thief`], [`ready`], [`host`], [`hosting`],
 //! [`device_queue`], [`devices`], [`fibers`], [`state`], [`accelerators`], [`detached`], [`execute`], [`run`],
 //! [`waiting`], [`foreign_wait`], [`explored`], [`kept`], [`throttle`], [`start`], [`batch`], [`replay`], [`queues`], and
 //! this file.
 //! There are two exceptions: a host refers back to the state that it is a part of, and [`waiting`] consists of three
 //! files that use each other. Of these, [`isolated`] and [`crowded`] contain the special waits, and a host has a field
-//! for each.
+//! for each. While a program's schedules are explored, there is only one thread: the state has a field for [`explored`],
+//! which the other files call instead of their own loops.
 
 mod accelerators;
 mod batch;

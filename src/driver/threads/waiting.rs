@@ -249,7 +249,7 @@ impl Threads {
         }
         let wait = |until| match (&what, host.own.get().on_fiber) {
             (For::Isolated(domain), _) => host.isolated(domain, || match self.explored.get() {
-                Some(explored) => self.explore_until(host, explored, &left),
+                Some(explored) => self.explore_until(host, explored, left),
                 None => self.wait_below(host, &left, on_top, until),
             }),
             (_, true) => self.wait_aside(host, &left, on_top, until),
