@@ -22,6 +22,16 @@ pub(in crate::driver::threads) enum CopyJob {
     Stop,
 }
 
+impl CopyJob {
+    /// Returns the copy's number.
+    pub(in crate::driver::threads) fn number(&self) -> u64 {
+        match self {
+            Self::Copy { id, .. } => id.0,
+            Self::Stop => u64::MAX,
+        }
+    }
+}
+
 // SAFETY: the addresses belong to replicas that stay pinned until the copy is reported as finished, so they remain
 // valid on the copy engine's thread.
 unsafe impl Send for CopyJob {}
