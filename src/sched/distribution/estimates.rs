@@ -22,15 +22,15 @@ pub(super) struct Estimates {
     given: Option<(TaskId, Option<f64>)>,
 }
 
-fn key(position: &Position, unit: UnitId, name: &Cow<'static, str>) -> Key {
-    (position.space, position.index, unit, name.clone())
+fn key(position: &Position, unit: UnitId, name: Cow<'static, str>) -> Key {
+    (position.space, position.index, unit, name)
 }
 
 impl Estimates {
     /// Notes that a task was given to a unit.
     pub(super) fn give(&mut self, task: &ReadyTask, unit: UnitId) {
         let position = task.position.as_ref();
-        let mean = position.and_then(|position| self.means.get(&key(position, unit, &task.name)));
+        let mean = position.and_then(|position| self.means.get(&key(position, unit, task.name.clone())));
         self.given = Some((task.id, mean.map(|(ns, _)| *ns)));
     }
 
@@ -41,7 +41,7 @@ impl Estimates {
 
     /// Notes that a task has run.
     pub(super) fn learn(&mut self, position: &Position, sample: &Sample) {
-        let (mean, count) = self.means.entry(key(position, sample.unit, &sample.name)).or_default();
+        let (mean, count) = self.means.entry(key(position, sample.unit, sample.name.clone())).or_default();
         *count = (*count + 1).min(RECENT);
         *mean += (sample.elapsed_ns as f64 - *mean) / f64::from(*count);
     }
