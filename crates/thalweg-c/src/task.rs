@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
-use thalweg::dynamic::{AnyAccess, AnyRegion, Op};
+use thalweg::dynamic::{AnyAccess, Op};
 use thalweg::task::{Accesses, IterationSpace};
 use thalweg::{CallSite, Context, Runtime, TaskBuilder, TaskGroup};
 

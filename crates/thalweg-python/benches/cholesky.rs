@@ -88,18 +88,21 @@ impl Blas {
 /// Submits the factorization of these tiles, as the example in Python does. A tile in row-major order is the transpose
 /// of a matrix in BLAS's order.
 fn factor(rt: &Runtime, blas: Blas, tiles: &[Vec<Data<f64>>], n: c_int) -> Result<(), SubmitError> {
-    // SAFETY (of all calls): each tile has n × n elements, of which the task may write those of its last access.
+    // SAFETY: each tile has n × n elements, and the task may write those of the last one.
     let potrf = move |a: &mut [f64]| unsafe {
         let mut info = 0;
         (blas.potrf)(UPPER, &n, a.as_mut_ptr(), &n, &mut info);
         if info == 0 { Ok(()) } else { Err("the tile is not positive definite") }
     };
+    // SAFETY: as above.
     let trsm = move |a: &[f64], b: &mut [f64]| unsafe {
         (blas.trsm)(LEFT, UPPER, TRANSPOSED, NO, &n, &n, &1.0, a.as_ptr(), &n, b.as_mut_ptr(), &n);
     };
+    // SAFETY: as above.
     let syrk = move |a: &[f64], c: &mut [f64]| unsafe {
         (blas.syrk)(UPPER, TRANSPOSED, &n, &n, &-1.0, a.as_ptr(), &n, &1.0, c.as_mut_ptr(), &n);
     };
+    // SAFETY: as above.
     let gemm = move |a: &[f64], b: &[f64], c: &mut [f64]| unsafe {
         let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
         (blas.gemm)(TRANSPOSED, NO, &n, &n, &n, &-1.0, b, &n, a, &n, &1.0, c, &n);
