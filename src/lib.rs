@@ -87,6 +87,7 @@ mod log;
 #[macro_use]
 mod tuples;
 
+pub mod check;
 pub mod energy;
 pub mod error;
 pub mod ids;
@@ -106,6 +107,7 @@ mod depend;
 mod device;
 mod driver;
 mod engine;
+mod explore;
 mod runtime;
 mod sealed;
 #[cfg(feature = "sim")]

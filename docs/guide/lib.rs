@@ -24,6 +24,7 @@ chapters! {
     outside,
     failure,
     debugging,
+    schedules,
     embedding,
     units,
     schedulers,

@@ -48,6 +48,8 @@ pub struct EmulatedDevice {
     failing_copy: u64,
     holds_bytes: u64,
     refused_allocation: u64,
+    /// Whether each copy, whatever its size, is left to the copy engine.
+    explored: bool,
 }
 
 /// A running emulated device. Its counters determine when scripted faults occur.
@@ -93,6 +95,7 @@ impl EmulatedDevice {
             failing_copy: u64::MAX,
             holds_bytes: u64::MAX,
             refused_allocation: u64::MAX,
+            explored: false,
         }
     }
 
@@ -153,6 +156,20 @@ impl EmulatedDevice {
     #[must_use]
     pub fn copy_delay(self, latency: Duration, bytes_per_second: f64) -> Self {
         Self { copy_latency: latency, copy_bytes_per_second: bytes_per_second, ..self }
+    }
+
+    /// Describes the device as an exploration has it: without delays, with all copies left to the copy engine, and with
+    /// at most this much memory, of which other programs leave `holds_bytes`.
+    pub(crate) fn explored(self, capacity_bytes: u64, holds_bytes: u64) -> Self {
+        Self {
+            capacity_bytes: self.capacity_bytes.min(capacity_bytes),
+            holds_bytes: self.holds_bytes.min(holds_bytes),
+            speed: 1.0,
+            copy_latency: Duration::ZERO,
+            copy_bytes_per_second: f64::INFINITY,
+            explored: true,
+            ..self
+        }
     }
 
     /// Returns a description of the first invalid setting, if any.
@@ -226,7 +243,10 @@ impl Device for Emulated {
     }
 
     unsafe fn copy(&self, copy: &DeviceCopy, _: CopyId) -> Result<Copying, DeviceError> {
-        if copy.bytes() >= APART_FROM_BYTES || !self.description.delay(copy.bytes()).is_zero() {
+        if self.description.explored
+            || copy.bytes() >= APART_FROM_BYTES
+            || !self.description.delay(copy.bytes()).is_zero()
+        {
             return Ok(Copying::Apart);
         }
         // SAFETY: the caller keeps both boxes valid and exclusive until the copy has ended, and the copy ends before

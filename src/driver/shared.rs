@@ -333,14 +333,16 @@ impl Shared {
 
     /// Checks for a stall. A waiting thread must call this before it sleeps; see [`Watch::look`].
     pub(super) fn watch(&self, first: bool, queues: &dyn Queues) -> Option<Duration> {
-        let stall = |duration| {
-            let (running, waiting) = begun_tasks(&self.running, &self.machine);
-            let (pending, outside) = (self.progress.pending(), self.away.tasks());
-            let (runtime, placed) = (self.watch.name.clone(), self.engine.stall().unwrap_or_default());
-            let reasons = explain_all(self, queues);
-            Stall { runtime, duration, pending, running, waiting, outside, placed, reasons }
-        };
-        self.watch.look(&self.progress, first, stall)
+        self.watch.look(&self.progress, first, |duration| self.stall(duration, queues))
+    }
+
+    /// Describes what runs and what waits, after nothing has finished for this long.
+    pub(super) fn stall(&self, duration: Duration, queues: &dyn Queues) -> Stall {
+        let (running, waiting) = begun_tasks(&self.running, &self.machine);
+        let (pending, outside) = (self.progress.pending(), self.away.tasks());
+        let (runtime, placed) = (self.watch.name.clone(), self.engine.stall().unwrap_or_default());
+        let reasons = explain_all(self, queues);
+        Stall { runtime, duration, pending, running, waiting, outside, placed, reasons }
     }
 
     /// Runs the at-rest callback if nothing is pending. A thread of the program must call this at the end of a wait.

@@ -71,6 +71,11 @@ impl Window {
         Self { size, look_every, is_kept_by_submissions, state: Mutex::new(state) }
     }
 
+    /// Creates a window that every submission checks.
+    pub(crate) fn looked_at_always(size: u64, is_kept_by_submissions: bool) -> Self {
+        Self { look_every: 1, ..Self::new(size, is_kept_by_submissions) }
+    }
+
     /// Returns whether a submitting thread should check the window now. `until_look` counts down the thread's
     /// submissions.
     #[inline]

@@ -7,6 +7,7 @@
 
 use super::{Near, Neighbour, Policy, Position, ReadyTask, Sample, UnitView, View};
 use crate::error::FailureReason;
+use crate::explore::Draw;
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,25 +123,9 @@ struct Program {
     begins_beside: bool,
 }
 
-/// Pseudo-random number generator (Steele, Lea & Flood 2014).
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-}
-
 impl Program {
     fn draw(number: u64) -> Self {
-        let mut draw = Draw(number);
+        let mut draw = Draw::new(number);
         let size = 1 + (number / 25).min(8) as usize;
         let (indices, instances, stages) = (1 + draw.below(size), 1 + draw.below(6) as u64, 1 + draw.below(3));
         let (cpus, devices) = match (draw.below(4), draw.below(3)) {

@@ -22,6 +22,9 @@
 //!   between.
 //! - *Detached bodies* lend their accesses to threads of the program, which return them sooner or later.
 //!
+//! Programs with a single submitting thread also run under explored schedules (`thalweg::check`), one eighth as many of
+//! them. Their failures can be replayed.
+//!
 //! Half of the programs run on the fast path, which means on CPU units only and under `stealing`.
 //!
 //! `THALWEG_CASES` sets the number of programs (1000).
@@ -44,6 +47,7 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use steps::{Dimensions, Front, Part, Step, mix};
 use thalweg::Builder;
+use thalweg::check::Explorer;
 use thalweg::prelude::*;
 
 /// The order in which bodies began. Conflicting tasks take effect in this order.
@@ -65,12 +69,21 @@ fn builder(program: &Program) -> Builder {
 
 /// Runs the program and compares the final memory and the graph with the oracle.
 fn check<S: Loops>(program: &Program) {
+    check_on::<S>(program, &builder(program).build().unwrap());
+}
+
+/// Like [`check`], under several schedules that a failure can be replayed with.
+fn check_schedules<S: Loops>(program: &Program) {
+    let explorer = Explorer::new().runtime(|_| builder(program));
+    explorer.run(0..4, |rt| check_on::<S>(program, rt)).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+fn check_on<S: Loops>(program: &Program, rt: &Runtime) {
     let len = program.extents.iter().product::<usize>();
     let values: Vec<Vec<u64>> =
         (0..program.data).map(|d| (0..len as u64).map(|e| mix(d as u64, e)).collect()).collect();
-    let (rt, log) = (builder(program).build().unwrap(), Log::default());
-    let mut data: Vec<_> =
-        values.iter().map(|values| Some(S::register(&rt, program.extents, values.clone()))).collect();
+    let log = Log::default();
+    let mut data: Vec<_> = values.iter().map(|values| Some(S::register(rt, program.extents, values.clone()))).collect();
     let handles = data.clone();
     let submit_all = |thread: usize, steps: &[Step]| {
         let mut loops = program.loops[thread].iter().peekable();
@@ -79,9 +92,9 @@ fn check<S: Loops>(program: &Program) {
             let (log, first) = (log.clone(), n);
             let began = move |i| log.lock().unwrap().push((thread, first + i));
             match loops.next_if(|cut| cut.first == n) {
-                Some(cut) => n += S::submit_loop(&rt, &handles, cut, &steps[n..n + cut.steps], began).unwrap(),
+                Some(cut) => n += S::submit_loop(rt, &handles, cut, &steps[n..n + cut.steps], began).unwrap(),
                 None => {
-                    S::submit(Front::Outside(&rt), &handles, step, move || began(0)).unwrap();
+                    S::submit(Front::Outside(rt), &handles, step, move || began(0)).unwrap();
                     n += 1;
                 }
             }
@@ -102,7 +115,6 @@ fn check<S: Loops>(program: &Program) {
     }
     let result = std::thread::scope(|scope| {
         let (done, watch) = std::sync::mpsc::channel::<()>();
-        let rt = &rt;
         // A program that hangs must fail and report where it hangs.
         scope.spawn(move || {
             if watch.recv_timeout(std::time::Duration::from_secs(30)).is_err() {
@@ -132,7 +144,7 @@ fn check<S: Loops>(program: &Program) {
         let Some(data) = data else { continue };
         let (values, poisoned) = (&memory.values[number], &memory.poisoned[number]);
         if poisoned.contains(&true) {
-            check_parts(&rt, &data, program.extents, values, poisoned);
+            check_parts(rt, &data, program.extents, values, poisoned);
             assert!(matches!(rt.take(data).map_err(RunError::from), Err(RunError::Poisoned(_))));
         } else {
             assert_eq!(&S::values(rt.take(data).unwrap()), values);
@@ -210,5 +222,20 @@ proptest! {
     #[test]
     fn sums_match_a_sequential_loop_bit_for_bit(program in sums::program()) {
         sums::check(&program);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases().div_ceil(8), ..ProptestConfig::default() })]
+
+    #[test]
+    fn memory_matches_sequential_execution_under_explored_schedules(
+        program in program().prop_filter("one thread submits", |program| program.threads.len() == 1),
+    ) {
+        match program.dims {
+            1 => check_schedules::<Ix1>(&program),
+            2 => check_schedules::<Ix2>(&program),
+            _ => check_schedules::<Ix3>(&program),
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::driver::Driver;
 use crate::driver::shared::Ran;
 use crate::engine::{Event, Launch, Outcome, Span};
 use crate::error::{DeviceError, FailureReason};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, UnitId};
 use crate::machine::UnitKind;
 use crate::trace::Tracer;
 use std::sync::atomic::Ordering;
@@ -98,9 +98,15 @@ impl Threads {
     /// Runs a task on the fast path. Returns the successor to run next.
     #[inline(always)] // on the path of every task
     pub(super) fn execute(&self, host: &Host, task: OwnedTask) -> Option<OwnedTask> {
+        self.execute_in(host, &host.context, task)
+    }
+
+    /// Like [`Self::execute`], in another unit's context.
+    #[inline(always)] // on the path of every task
+    pub(super) fn execute_in(&self, host: &Host, context: &Context, task: OwnedTask) -> Option<OwnedTask> {
         match &self.shared.tracer {
-            None => self.execute_or_trace(host, task, None),
-            Some(tracer) => self.execute_traced(host, task, tracer),
+            None => self.execute_or_trace(host, context, task, None),
+            Some(tracer) => self.execute_traced(host, context, task, tracer),
         }
     }
 
@@ -108,22 +114,28 @@ impl Threads {
     /// the same as if there were no traces.
     #[cold]
     #[inline(never)]
-    fn execute_traced(&self, host: &Host, task: OwnedTask, tracer: &Tracer) -> Option<OwnedTask> {
-        self.execute_or_trace(host, task, Some(tracer))
+    fn execute_traced(&self, host: &Host, context: &Context, task: OwnedTask, tracer: &Tracer) -> Option<OwnedTask> {
+        self.execute_or_trace(host, context, task, Some(tracer))
     }
 
     #[inline(always)] // on the path of every task
-    fn execute_or_trace(&self, host: &Host, mut task: OwnedTask, tracer: Option<&Tracer>) -> Option<OwnedTask> {
-        let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
+    fn execute_or_trace(
+        &self,
+        host: &Host,
+        context: &Context,
+        mut task: OwnedTask,
+        tracer: Option<&Tracer>,
+    ) -> Option<OwnedTask> {
+        let (env, slot) = (Env { context, sites: None }, Some(host.slot()));
         task.expect_body();
         task.expect_end();
         let since = tracer.map_or(0, Tracer::now);
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
         if let Some(tracer) = tracer {
             match &ran {
-                Ok(()) if !task.shared().internal => tracer.done(task.shared().id, host.context.unit(), since),
+                Ok(()) if !task.shared().internal => tracer.done(task.shared().id, context.unit(), since),
                 Ok(()) => {}
-                Err(_) => self.shared.trace_end(since, &task, (host.context.unit(), None), ran.as_ref().copied()),
+                Err(_) => self.shared.trace_end(since, &task, (context.unit(), None), ran.as_ref().copied()),
             }
         }
         task.expect_successors();
@@ -202,33 +214,33 @@ impl Threads {
     }
 
     /// Runs a placed task in host memory.
-    fn execute_launch(&self, host: &Host, Launch { mut task, .. }: Launch) {
+    fn execute_launch(&self, host: &Host, Launch { mut task, unit, .. }: Launch) {
+        let context = Context { device: None, kind: UnitKind::Cpu, ..self.context_of(host, unit) };
         // The hosting thread of a device unit stands in for a CPU core.
-        if !host.devices.is_empty() {
-            self.note_stand_in(host, &task);
+        if self.shared.machine.unit(unit).is_device() {
+            self.note_stand_in(&context, &task);
         }
-        let context = Context { device: None, kind: UnitKind::Cpu, ..host.context.clone() };
         let (env, slot) = (Env { context: &context, sites: None }, Some(host.slot()));
         let (start, waited_ns) = (Instant::now(), host.own.get().waited_ns);
         let since = self.shared.trace_begin();
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
         if let Some(since) = since {
-            self.shared.trace_end(since, &task, (host.context.unit(), None), ran.as_ref().copied());
+            self.shared.trace_end(since, &task, (unit, None), ran.as_ref().copied());
         }
         let waited_ns = host.own.get().waited_ns.saturating_sub(waited_ns);
         let elapsed_ns = (start.elapsed().as_nanos() as u64).saturating_sub(waited_ns);
-        self.end_launch(host, task, ran, elapsed_ns);
+        self.end_launch(host, unit, task, ran, elapsed_ns);
     }
 
     /// Counts a task that the hosting core of a device unit runs in place of a CPU unit, and logs the first such task.
-    fn note_stand_in(&self, host: &Host, task: &OwnedTask) {
+    fn note_stand_in(&self, context: &Context, task: &OwnedTask) {
         if self.shared.on_hosts.fetch_add(1, Ordering::Relaxed) == 0 {
             log!(
                 warn,
                 "task `{}` and others like it run on the core that hosts {}, in host memory: no device can run them, \
                  and there is no CPU unit; add one, such as 1:CPU:1",
                 task.shared().name,
-                host.context.unit()
+                context.unit()
             );
         }
     }
@@ -240,9 +252,9 @@ impl Threads {
         devices: &Devices,
         device: DeviceId,
         here: &dyn Synchronous,
-        Launch { mut task, places, across, .. }: Launch,
+        Launch { mut task, unit, places, across, .. }: Launch,
     ) {
-        let context = Context { device: Some(device), ..host.context.clone() };
+        let context = Context { device: Some(device), ..self.context_of(host, unit) };
         let sites: Vec<Site> = match devices.sites(&task, &places) {
             Ok(sites) => sites,
             Err(refusal) => return self.react(|out| self.shared.engine.on(Event::Refused(task, Some(refusal)), out)),
@@ -273,15 +285,15 @@ impl Threads {
             }
         };
         if let Some(since) = since {
-            self.shared.trace_end(since, &task, (host.context.unit(), Some(device)), ran.as_ref().copied());
+            self.shared.trace_end(since, &task, (unit, Some(device)), ran.as_ref().copied());
         }
-        self.end_launch(host, task, ran, elapsed_ns);
+        self.end_launch(host, unit, task, ran, elapsed_ns);
     }
 
-    fn end_launch(&self, host: &Host, task: OwnedTask, ran: Result<(), Ran>, elapsed_ns: u64) {
+    fn end_launch(&self, host: &Host, unit: UnitId, task: OwnedTask, ran: Result<(), Ran>, elapsed_ns: u64) {
         let ended = match ran {
             Ok(()) => Some((task, Outcome::Done(self.span(elapsed_ns)))),
-            Err(ran) => self.settle(task, ran, host.unit, elapsed_ns),
+            Err(ran) => self.settle(task, ran, unit.index(), elapsed_ns),
         };
         if let Some((task, outcome)) = ended {
             self.react(|out| self.shared.end(task, outcome, Some(host.slot()), out));

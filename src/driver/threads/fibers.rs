@@ -233,6 +233,27 @@ impl Aside {
         true
     }
 
+    /// Returns the woken fibers that began in the innermost isolated wait, whose level is `isolation_level`.
+    pub(super) fn woken(&self, isolation_level: usize) -> Vec<usize> {
+        if !self.has_woken() {
+            return Vec::new();
+        }
+        let mut places = self.woken.places.lock().clone();
+        places.sort_unstable();
+        places.dedup();
+        let suits = |left: &Left| left.runtime == self.runtime && left.isolation_level >= isolation_level;
+        with_fibers(|fibers| places.retain(|place| fibers.left[*place].as_ref().is_some_and(suits)));
+        places
+    }
+
+    /// Resumes one of the fibers that [`Self::woken`] has returned.
+    pub(super) fn resume(&self, place: usize, own: &Cell<Own>, exposed: &ExposedTask) {
+        self.woken.places.lock().retain(|woken| *woken != place);
+        if let Some(left) = with_fibers(|fibers| fibers.left[place].take()) {
+            self.go_on(place, left, own, exposed);
+        }
+    }
+
     fn go_on(&self, place: usize, mut left: Left, own: &Cell<Own>, exposed: &ExposedTask) {
         let below = own.replace(left.own);
         let Left { fiber, frames, exposed: shown, waker, .. } = &mut left;

@@ -8,10 +8,12 @@
 //!
 //! Each file uses only files that precede it in this list: [`thief`], [`ready`], [`host`], [`hosting`],
 //! [`device_queue`], [`devices`], [`fibers`], [`state`], [`accelerators`], [`detached`], [`execute`], [`run`],
-//! [`waiting`], [`foreign_wait`], [`kept`], [`throttle`], [`start`], [`batch`], [`replay`], [`queues`], and this file.
+//! [`waiting`], [`foreign_wait`], [`explored`], [`kept`], [`throttle`], [`start`], [`batch`], [`replay`], [`queues`], and
+//! this file.
 //! There are two exceptions: a host refers back to the state that it is a part of, and [`waiting`] consists of three
 //! files that use each other. Of these, [`isolated`] and [`crowded`] contain the special waits, and a host has a field
-//! for each.
+//! for each. While a program's schedules are explored, there is only one thread: the state has a field for [`explored`],
+//! which the other files call instead of their own loops.
 
 mod accelerators;
 mod batch;
@@ -20,6 +22,7 @@ mod detached;
 mod device_queue;
 mod devices;
 mod execute;
+mod explored;
 mod fibers;
 mod foreign_wait;
 mod forks;

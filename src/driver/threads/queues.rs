@@ -32,6 +32,9 @@ impl Queues for Threads {
         self.ready.visit(&mut |task, unit| {
             see(task, unit.map_or(Spot::Ready, |unit| Spot::Given(UnitId(unit as u16))));
         });
+        if let Some(explored) = self.explored.get() {
+            explored.visit(&mut |task, unit| see(task, unit.map_or(Spot::Ready, Spot::Given)));
+        }
         if let Some(devices) = &self.devices {
             for device in self.shared.machine.device_units().flat_map(|unit| &unit.devices) {
                 devices.queue(*device).visit(&mut |task| see(task, Spot::OnDevice(*device)));

@@ -324,6 +324,13 @@ impl ReadyQueues {
         taken
     }
 
+    /// Takes all tasks that any CPU unit may run.
+    pub(super) fn take_all(&self) -> Vec<OwnedTask> {
+        let mut all = self.take_out(usize::MAX);
+        all.extend([&self.urgent, &self.patient].into_iter().flat_map(|heap| std::iter::from_fn(|| heap.pop())));
+        all
+    }
+
     /// Returns whether a hosting thread of `unit` would find any work.
     pub(super) fn in_sight(&self, unit: usize) -> bool {
         self.inboxes[unit].len.load(Ordering::SeqCst) > 0

@@ -85,6 +85,10 @@ impl Threads {
         let hosting = &self.hosting[host.slot()];
         hosting.is_this_thread();
         host.begin_stack(false);
+        if let Some(explored) = self.explored.get() {
+            self.explore_until(host, explored, left);
+            return hosting.is_nobody();
+        }
         let is_guest = host.slot() == self.shared.machine.num_units();
         let left = || if is_guest && host.aside.has_any() { left().max(1) } else { left() };
         let returns = waiting.is_some() && !is_guest && running::is_outside();

@@ -6,6 +6,7 @@
 //! performs copies and page-locks memory.
 
 use super::devices::Devices;
+use super::explored::Explored;
 use super::host::Host;
 use super::kept;
 use super::ready::OwnQueue;
@@ -14,6 +15,8 @@ use crate::depend::{Entrance, Team, running};
 use crate::device::on_own_thread;
 use crate::driver::{Driver, inside};
 use crate::error::{BuildError, FailureReason};
+use crate::explore::Choices;
+use crate::ids::DeviceId;
 use crate::machine::{ComputeUnit, CoresTaken};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,8 +79,8 @@ impl UnitStyle {
 }
 
 impl Threads {
-    /// Starts all threads. If the calling thread `hosts` unit 0, no thread is started for that unit. The cores stay
-    /// reserved until the threads end.
+    /// Starts all threads. If the calling thread `hosts` unit 0, no thread is started for that unit. In an exploration
+    /// the calling thread hosts all units, and no thread is started. The cores stay reserved until the threads end.
     ///
     /// # Errors
     /// Fails if the system cannot start a thread. [`Driver::stop`] ends the threads that were started.
@@ -88,6 +91,7 @@ impl Threads {
         style: &ThreadStyle,
         cores: Option<CoresTaken>,
         entrance: &Entrance,
+        explored: Option<Arc<Choices>>,
     ) -> Result<(), BuildError> {
         let mut crew = self.crew.lock();
         crew.cores = cores;
@@ -101,10 +105,16 @@ impl Threads {
         let guest = queues.pop();
         let mut units = self.shared.machine.units().iter().zip(queues);
         if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
-            crew.pool = guest_pool(self, unit, &style.of(unit))?.map(Arc::new);
+            if explored.is_none() {
+                crew.pool = guest_pool(self, unit, &style.of(unit))?.map(Arc::new);
+            }
             let mut host = |queue| {
                 let (pool, entrance) = (crew.pool.as_ref(), entrances.next().expect("one entrance for each queue"));
-                Host::new(self, unit, queue, pool, style.stack_bytes, entrance)
+                let mut host = Host::new(self, unit, queue, pool, style.stack_bytes, entrance);
+                if explored.is_some() {
+                    host.devices = (0..self.shared.machine.num_devices() as u16).map(DeviceId).collect();
+                }
+                host
             };
             Rc::new(host(queue)).enter();
             if style.bindings.is_some() {
@@ -113,12 +123,16 @@ impl Threads {
             self.hosting[0].is_nobody(); // absent until it waits
             let _ = self.seat.set(Mutex::new(host(guest)));
         }
+        if let Some(choices) = explored {
+            let _first = self.explored.set(Explored::new(choices, jobs.copies));
+            return Ok(());
+        }
         let Crew { units: threads, helpers, .. } = &mut *crew;
         for ((unit, queue), entrance) in units.zip(entrances) {
             threads.push(start_unit(self, unit.clone(), queue, style.of(unit), entrance)?);
         }
-        for (device, jobs) in jobs.copies {
-            let (part, what) = (format!("copy{}", device.0), format!("the copies of {device}"));
+        for (device, direction, jobs) in jobs.copies {
+            let (part, what) = (format!("copy{}{direction}", device.0), format!("the copies of {device}"));
             helpers.push(start_helper(self, &part, what, style, move |threads, devices| {
                 while let Ok(job) = jobs.recv() {
                     let Some(event) = devices.serve(device, &job) else { return };

@@ -1,6 +1,7 @@
 //! State that the threads of the real driver share, in addition to the state common to all drivers.
 
 use super::devices::{Devices, Jobs};
+use super::explored::Explored;
 use super::host::Host;
 use super::hosting::Hosting;
 use super::ready::{OwnQueue, ReadyQueues};
@@ -38,6 +39,8 @@ pub(crate) struct Threads {
     pub(super) seat_wanted: AtomicBool,
     /// Whether unit 0's own host is running tasks without the seat.
     pub(super) hosts_unseated: AtomicBool,
+    /// The exploration, if the calling thread plays all units.
+    pub(super) explored: OnceLock<Explored>,
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
@@ -86,6 +89,7 @@ impl Threads {
             seat: OnceLock::new(),
             seat_wanted: AtomicBool::new(false),
             hosts_unseated: AtomicBool::new(false),
+            explored: OnceLock::new(),
             crew: Mutex::default(),
             shutdown: AtomicBool::new(false),
             built: Instant::now(),
@@ -130,7 +134,8 @@ impl Threads {
     /// Returns whether tasks can end while no thread waits: either no unit depends on a user's thread, or other units
     /// can replace that unit.
     pub(crate) fn goes_on_by_itself(&self) -> bool {
-        self.seat.get().is_none() || self.on_fast_path() && self.shared.machine.num_units() > 1
+        self.seat.get().is_none()
+            || self.explored.get().is_none() && self.on_fast_path() && self.shared.machine.num_units() > 1
     }
 
     /// Returns whether this process is a forked child that has none of the threads.

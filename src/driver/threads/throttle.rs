@@ -18,6 +18,9 @@ impl Threads {
     /// Waits while too many tasks are pending, if this thread may wait. A thread that hosts a unit executes tasks
     /// while it waits.
     pub(super) fn respect_window(&self, host: Option<&Host>) {
+        if let (Some(host), Some(explored)) = (host, self.explored.get()) {
+            return self.explore_at_submission(host, explored);
+        }
         if self.shared.window.stops_submission(self.shared.progress.pending()) && !inside::in_body(self.shared.id) {
             self.wait_for_window(host, None);
         }

@@ -58,7 +58,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    fn task(&self) -> &OwnedTask {
+    pub(super) fn task(&self) -> &OwnedTask {
         match self {
             Self::Anywhere(task) => task,
             Self::Placed(launch) => &launch.task,
@@ -147,7 +147,7 @@ impl Threads {
     /// the body's wait is not `over`. `at` is the body's call site. The number of tasks is bounded so that older tasks
     /// do not wait too long.
     pub(crate) fn run_on_top(&self, on_top: OnTop<'_>, at: CallSite, over: impl Fn() -> bool) {
-        if !self.on_fast_path() || !running::may_wait(self.shared.id) {
+        if !self.on_fast_path() || !running::may_wait(self.shared.id) || self.explored.get().is_some() {
             return;
         }
         Host::with(self.shared.id, |host| {
@@ -248,7 +248,10 @@ impl Threads {
             self.react(|out| self.shared.engine.on(Event::Suspended(task), out));
         }
         let wait = |until| match (&what, host.own.get().on_fiber) {
-            (For::Isolated(domain), _) => host.isolated(domain, || self.wait_below(host, &left, on_top, until)),
+            (For::Isolated(domain), _) => host.isolated(domain, || match self.explored.get() {
+                Some(explored) => self.explore_until(host, explored, left),
+                None => self.wait_below(host, &left, on_top, until),
+            }),
             (_, true) => self.wait_aside(host, &left, on_top, until),
             (_, false) => self.wait_below(host, &left, on_top, until),
         };
@@ -313,7 +316,14 @@ impl Threads {
 
     /// Waits on a stack that can be suspended.
     fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, until: Until) {
+        let is_explored = self.explored.get().is_some();
         while left() > 0 {
+            if is_explored && until != Until::Idle {
+                fiber::suspend();
+            }
+            if is_explored {
+                if until == Until::Idle { return } else { continue }
+            }
             let work = self.next_work(host, OLDEST_AFTER_IN_BODY);
             if work.as_ref().is_some_and(|work| self.fits_on_top(host, work, on_top)) {
                 work.into_iter().for_each(|work| self.run_work(host, work));

@@ -55,6 +55,10 @@ impl Builder {
         }
         #[cfg(feature = "sim")]
         if let Some(model) = self.simulated.take() {
+            if self.explored.is_some() {
+                let problem = "a simulation runs no bodies, so its schedules cannot be explored; try emulated devices";
+                return Err(BuildError::Argument { argument: "simulate", problem: problem.to_owned() });
+            }
             return self.build_simulated(model);
         }
         self.build_threads()

@@ -6,7 +6,7 @@ use super::binding::Bound;
 use super::environment;
 use super::parts::dynamic_w;
 use crate::depend::Entrance;
-use crate::device::{self, MeterOf, Opened};
+use crate::device::{self, Execution, MeterOf, Opened};
 use crate::driver::threads::{ThreadStyle, Threads};
 use crate::energy::{self, Account, Metered, OfUnit};
 use crate::engine::Placement;
@@ -47,7 +47,12 @@ impl Builder {
             placement.with_power(dynamic_w(&powers))
         });
         let style = self.style(bindings)?;
-        let hosts_unit = self.use_current_thread && machine.num_cpu_units() > 0;
+        let explored = self.explored.take();
+        let hosts_unit = explored.is_some() || self.use_current_thread && machine.num_cpu_units() > 0;
+        if explored.is_some() && devices.iter().any(|device| matches!(device.execution(), Execution::Queued(_))) {
+            let problem = format!("the schedules of {config} cannot be explored; try CPU units and emulated devices");
+            return Err(BuildError::Argument { argument: "compute_units", problem });
+        }
         let shared = self.shared(machine, placement)?;
         let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
         // From here on, if something fails, dropping the runtime ends everything that has been started.
@@ -56,7 +61,7 @@ impl Builder {
             self.finish(AnyDriver::Threads(threads.clone()), account)
         };
         let entrance: Entrance = runtime.door.clone();
-        threads.start(unstarted, hosts_unit, &style, cores, &entrance)?;
+        threads.start(unstarted, hosts_unit, &style, cores, &entrance, explored)?;
         Ok(runtime)
     }
 

@@ -1,9 +1,12 @@
 //! Settings of devices: their memory, power and meters, emulated devices, and simulated machines.
 
-use super::Builder;
+use super::{Builder, Choice};
 use crate::device::EmulatedDevice;
 use crate::energy::{EnergyMeter, Power};
+use crate::explore::Choices;
 use crate::machine::UnitKind;
+use crate::sched::Policy;
+use std::sync::Arc;
 
 impl Builder {
     /// Limits the bytes of each device's memory that are used for replicas of data. The default is all of the device's
@@ -81,6 +84,19 @@ impl Builder {
     pub fn emulated_devices(mut self, device: impl Fn(usize) -> EmulatedDevice + 'static) -> Self {
         self.emulated = Box::new(device);
         self
+    }
+
+    /// Lets one thread play all units, in an order that `choices` decide. `device` changes each emulated device.
+    pub(crate) fn explored(
+        mut self,
+        choices: Arc<Choices>,
+        policy: Box<dyn Policy>,
+        device: impl Fn(EmulatedDevice) -> EmulatedDevice + 'static,
+    ) -> Self {
+        let emulated = std::mem::replace(&mut self.emulated, Box::new(|_| EmulatedDevice::new()));
+        self.emulated = Box::new(move |number| device(emulated(number)));
+        (self.explored, self.scheduler) = (Some(choices), Some(Choice::Own(policy)));
+        self.pin_threads(false)
     }
 
     /// Runs the program on a simulated machine: nothing is computed and nothing takes real time, but tasks are placed

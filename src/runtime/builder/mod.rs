@@ -11,10 +11,12 @@ use crate::device::EmulatedDevice;
 use crate::driver::watch::{REPORT_AFTER, Tell};
 use crate::energy::{EnergyMeter, Power};
 use crate::engine::failures;
+use crate::explore::Choices;
 use crate::machine::UnitKind;
 use crate::sched::Policy;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Runtime {
@@ -65,6 +67,8 @@ pub struct Builder {
     pub(in crate::runtime) powers: Vec<(UnitKind, Power)>,
     pub(in crate::runtime) meters: Vec<(Box<dyn EnergyMeter>, Option<f64>)>,
     pub(in crate::runtime) find_meters: bool,
+    /// The decisions of an exploration, whose runtime has no threads.
+    pub(in crate::runtime) explored: Option<Arc<Choices>>,
     #[cfg(feature = "sim")]
     pub(in crate::runtime) simulated: Option<crate::sim::SimulatedMachine>,
 }
@@ -129,6 +133,7 @@ impl Builder {
             powers: Vec::new(),
             meters: Vec::new(),
             find_meters: false,
+            explored: None,
             #[cfg(feature = "sim")]
             simulated: None,
         }
