@@ -47,7 +47,8 @@ impl Measured {
         self.computation + self.communication
     }
 
-    /// Returns the same for a whole run of `all` steps that begins with the steps of the `search`.
+    /// Computes the means of a run whose scheduler has not settled. A whole run has `all` steps, and begins with those of
+    /// the `search`.
     fn new(search: &[Periods], one_by_one: &[Periods], together: &[Periods], all: usize) -> Self {
         let sum = |steps: &[Periods], period: fn(&Periods) -> Duration| {
             steps.iter().map(|step| period(step).as_secs_f64()).sum::<f64>()
@@ -131,8 +132,8 @@ pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Re
             return Err(format!("{scheduler}: the results differ from the plain loop's:\n{verdict}").into());
         }
     }
-    let whole = Measured::new(&search, &one_by_one, &together, benchmark.problem(class).steps);
-    Ok(Measured { settled, ..whole })
+    let measured = Measured::new(&search, &one_by_one, &together, benchmark.problem(class).steps);
+    Ok(Measured { settled, ..measured })
 }
 
 /// Returns the total number of steps of a real run.
