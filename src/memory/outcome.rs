@@ -6,9 +6,9 @@
 //!
 //! Invariant: no view is made of a region that has no value.
 
+use super::Access;
 use super::access::{Record, Replicated};
 use super::lent::{Lend, Lender};
-use super::Access;
 use crate::depend::{AccessRecord, Mode, Site, TaskRef};
 use crate::error::TaskFailure;
 use crate::kernel::DeviceSite;

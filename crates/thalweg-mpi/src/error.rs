@@ -40,10 +40,10 @@ impl Failure {
 
     /// Returns the failure that a local runtime reports; `rank` is this rank.
     pub(crate) fn of(failure: &TaskFailure, rank: u32) -> Self {
-        if let FailureReason::Returned(error) = failure.reason() {
-            if let Some(known) = error.downcast_ref::<Self>() {
-                return known.clone();
-            }
+        if let FailureReason::Returned(error) = failure.reason()
+            && let Some(known) = error.downcast_ref::<Self>()
+        {
+            return known.clone();
         }
         let place = failure.submitted_at().to_string();
         Self { index: u64::MAX, rank, name: failure.name().to_owned(), place, reason: failure.reason().to_string() }

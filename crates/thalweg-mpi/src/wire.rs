@@ -79,14 +79,15 @@ impl Writer<'_> {
     }
 
     /// Appends an eager record without a copy of its bytes in between.
-    pub(crate) fn eager(&mut self, number: u64, check: u64, bytes: &[u8]) {
+    pub(crate) fn eager(&mut self, number: u64, check: u64, bytes: &[u8]) -> &mut Self {
         self.kind(0).number(number).number(check).number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
+        self
     }
 
     pub(crate) fn record(&mut self, record: &Record) {
         match record {
-            Record::Eager { number, check, bytes } => return self.eager(*number, *check, bytes),
+            Record::Eager { number, check, bytes } => self.eager(*number, *check, bytes),
             Record::Bulk { number, check, len } => self.kind(1).number(*number).number(*check).number(*len),
             Record::Poison { number, check, failure } => self.kind(2).number(*number).number(*check).failure(failure),
             Record::Credit { bytes } => self.kind(3).number(*bytes),

@@ -65,6 +65,9 @@ impl<T: Transport> Link<T> {
             Record::Done { collective, failures } => {
                 let done = self.collectives.done.entry(collective).or_insert_with(|| vec![None; size]);
                 done[from] = Some(failures);
+                if self.collectives.asking.is_some() {
+                    return; // the call ends when the logs have shown the difference
+                }
                 if done.iter().all(Option::is_some) {
                     let done = self.collectives.done.remove(&collective).unwrap_or_default();
                     let mut failures: Vec<Failure> = done.into_iter().flatten().flatten().collect();
