@@ -289,7 +289,10 @@ fn random_replays_on_devices_match_sequential_execution() {
     on_both(|settings| {
         for memory in [1 << 20, 4500] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_MEMORY", memory);
-            let Some(report) = report(&settings, "graphs::random_replays_match_direct_execution") else { return };
+            let Some(report) = report(&settings, "graphs::random_replays::random_replays_match_direct_execution")
+            else {
+                return;
+            };
             assert!(report.of("graph launches") > 0, "{report:?}");
         }
     });
@@ -312,7 +315,7 @@ fn opencl_replays_are_launched_as_command_buffers() {
         "graphs::graphs_may_use_scratch_memory",
         "graphs::eviction_between_replays_keeps_results",
         "graphs::chains_on_two_devices_become_graphs",
-        "graphs::random_replays_match_direct_execution",
+        "graphs::random_replays::random_replays_match_direct_execution",
     ] {
         let report = of(program);
         assert!(report.of("graph launches") > 0, "{program} {report:?}");
@@ -337,7 +340,7 @@ fn opencl_replays_on_cores_match_sequential_execution() {
         "chains_on_two_devices_become_graphs",
         "tasks_for_one_device_become_graphs_there",
         "spread_loops_become_one_graph_per_device",
-        "random_replays_match_direct_execution",
+        "random_replays::random_replays_match_direct_execution",
     ] {
         drivers::run_own(&settings, &format!("graphs::{program}")).expect("the layer was built");
     }

@@ -67,7 +67,7 @@ if with_intel target/release/thalweg doctor 2>&1 | grep -q "Intel(R) OpenCL"; th
     with_intel cargo test --quiet -p thalweg --all-features --test standin -- --ignored --exact \
         graphs::steady_replays_become_graphs graphs::changing_arguments_update_graphs \
         graphs::graphs_may_use_scratch_memory graphs::eviction_between_replays_keeps_results \
-        graphs::graphs_of_indexed_loops_keep_results graphs::random_replays_match_direct_execution
+        graphs::graphs_of_indexed_loops_keep_results graphs::random_replays::random_replays_match_direct_execution
 else
     echo "Intel's OpenCL finds no device here: skipped"
 fi

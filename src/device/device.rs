@@ -37,6 +37,8 @@ pub(crate) struct Took {
     pub(crate) elapsed_ns: u64,
     /// When it was on the device, if the device notes times.
     pub(crate) on_device: Option<OnDevice>,
+    /// The stream that it occupied; `None` if it occupied several.
+    pub(crate) stream: Option<u16>,
 }
 
 /// Times of a task or copy by the device's clock, converted to the host's ([`HostClock`](crate::trace::HostClock)).

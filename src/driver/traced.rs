@@ -83,7 +83,7 @@ impl Shared {
         &self,
         task: &OwnedTask,
         unit: UnitId,
-        (device, on_device): (Option<DeviceId>, Option<OnDevice>),
+        (device, on_device, stream): (Option<DeviceId>, Option<OnDevice>, Option<u16>),
         outcome: &Outcome,
     ) {
         let Some(tracer) = tracer_of(&self.tracer, task.shared()) else { return };
@@ -91,11 +91,11 @@ impl Shared {
         match (outcome, on_device) {
             (Outcome::Done(_), Some(OnDevice { begun, ended, .. })) => {
                 let (begun, ended) = (tracer.at_host(begun), tracer.at_host(ended));
-                tracer.ran(id, Some(unit), device, (ended, ended.saturating_sub(begun)), End::Done);
+                tracer.ran_in(id, Some(unit), (device, stream), (ended, ended.saturating_sub(begun)), End::Done);
             }
             (Outcome::Done(Span { elapsed_ns, ended_ns }), None) => {
                 let span = (tracer.at_ns(*ended_ns), tracer.ticks(*elapsed_ns));
-                tracer.ran(id, Some(unit), device, span, End::Done);
+                tracer.ran_in(id, Some(unit), (device, stream), span, End::Done);
             }
             (Outcome::Skipped, _) => tracer.note(id, Happened::Poisoned),
             _ => tracer.ran(id, Some(unit), device, (tracer.now(), 0), End::Failed),
@@ -108,6 +108,6 @@ impl Shared {
             let OnDevice { enqueued, begun, ended } = times;
             [enqueued, begun, ended].map(|time| tracer.at_host(time))
         });
-        CopyTime { on_device, ..CopyTime::alone(took.elapsed_ns) }
+        CopyTime { on_device, stream: took.stream, ..CopyTime::alone(took.elapsed_ns) }
     }
 }

@@ -57,12 +57,14 @@ pub(crate) struct CopyTime {
     /// When the copy was enqueued, and when the device began and ended it, if the device notes times: for the trace, on
     /// its clock.
     pub(crate) on_device: Option<[u64; 3]>,
+    /// The stream of the device that made the copy, if it is known: for the trace.
+    pub(crate) stream: Option<u16>,
 }
 
 impl CopyTime {
     /// Returns the time of a copy that was measured without any waiting.
     pub(crate) fn alone(elapsed_ns: Nanos) -> Self {
-        Self { elapsed_ns, waited_ns: 0, on_device: None }
+        Self { elapsed_ns, waited_ns: 0, on_device: None, stream: None }
     }
 }
 

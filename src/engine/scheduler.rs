@@ -20,7 +20,7 @@ use super::failures::{FailureLog, NO_TASK};
 use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
-use crate::sched::{CopySample, Decision, Policy, ReadyTask, Sample, Stealing, SubmittedTask, UnitSet, View};
+use crate::sched::{CopySample, Decision, Estimate, Policy, ReadyTask, Sample, Stealing, SubmittedTask, UnitSet, View};
 use crate::sync::CallSite;
 use crate::sync::drop_quietly;
 use std::cell::RefCell;
@@ -88,6 +88,11 @@ impl Scheduler {
     /// Calls [`Policy::take_decisions`].
     pub(super) fn take_decisions(&mut self) -> Vec<Decision> {
         self.call(format_args!("it was asked for its decisions"), |policy| policy.take_decisions()).unwrap_or_default()
+    }
+
+    /// Calls [`Policy::estimate`].
+    pub(super) fn estimate(&self, task: TaskId, unit: UnitId) -> Option<Estimate> {
+        self.look(|policy| Some(policy.estimate(task, unit)))
     }
 
     /// Returns whether the policy's answers have to be checked.

@@ -58,7 +58,12 @@ pub(crate) trait Enqueue {
     /// Begins the next part of the recording, which runs after the parts with the indices in `after`.
     fn begin_part(&mut self, after: &[u32]);
 
-    /// Discards the current part because it has failed: none of its kernels are launched.
+    /// Begins another part that continues the current one: it runs after the current part and after those in `after`,
+    /// and uses the same scratch memory.
+    fn continue_part(&mut self, after: &[u32]);
+
+    /// Discards the current part, and the parts that it continues, because it has failed: none of their kernels are
+    /// launched.
     fn drop_part(&mut self);
 
     /// Launches the recorded parts again and again, until the device finds that a number is small. The device must have

@@ -24,7 +24,8 @@ use super::copies::Copies;
 use super::model::KINDS;
 use super::queues::Queues;
 use super::{
-    Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Policy, ReadyTask, Sample, UnitSet, UnitView, View,
+    Affinity, AffinityStatistics, CopySample, Estimate, LinkEstimate, Model, Policy, ReadyTask, Sample, UnitSet,
+    UnitView, View,
 };
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -91,6 +92,9 @@ struct Expected {
     kind: UnitKind,
     ns: f64,
     trial: bool,
+    /// The body's time, and the time until the task ends.
+    body_ns: f64,
+    end_ns: f64,
     /// The copy's destination memory and time.
     copy: (SpaceId, f64),
 }
@@ -166,14 +170,15 @@ impl Policy for Eft {
             let (_, copy_ns) = copy;
             // Other tasks run while this one waits for the link.
             let finish_ns = load.backlog_ns().max(copied_ns - copy_ns) + copy_ns + execution_ns;
-            let expected = Expected { unit: unit.id, kind: unit.kind, ns: finish_ns - load.backlog_ns(), trial, copy };
+            let (ns, body_ns, end_ns) = (finish_ns - load.backlog_ns(), execution_ns, finish_ns);
+            let expected = Expected { unit: unit.id, kind: unit.kind, ns, trial, body_ns, end_ns, copy };
             (finish_ns, load.tasks, expected)
         };
         let best = least.into_iter().map(finish);
         let best =
             best.min_by(|one, other| one.0.total_cmp(&other.0).then((one.1, one.2.unit).cmp(&(other.1, other.2.unit))));
         let Some((_, _, expected)) = best else { return };
-        let Expected { unit, kind, ns, trial, copy: (space, copy_ns) } = expected;
+        let Expected { unit, kind, ns, trial, copy: (space, copy_ns), .. } = expected;
         if trial {
             *self.trials.entry((task.name.clone(), kind)).or_default() += 1;
         }
@@ -229,6 +234,12 @@ impl Policy for Eft {
 
     fn model(&self) -> Option<&Model> {
         Some(&self.model)
+    }
+
+    fn estimate(&self, task: TaskId, _: UnitId) -> Estimate {
+        let known = self.expected.get(&task).filter(|expected| !expected.trial);
+        let (body_ns, end_ns) = (known.map(|known| known.body_ns), known.map(|known| known.end_ns));
+        Estimate { body_ns, end_ns, ..Estimate::unknown(self.name()) }
     }
 }
 

@@ -65,7 +65,7 @@ pub use model::Model;
 #[cfg(feature = "sim")]
 pub use model_text::ModelError;
 pub use pcf::Pcf;
-pub use policy::Policy;
+pub use policy::{Estimate, Policy};
 pub use spec::NAMES;
 pub(crate) use spec::{Setting, from_spec};
 pub use static_chunks::Static;

@@ -138,6 +138,12 @@ pub trait Policy: Send {
         None
     }
 
+    /// Returns the policy that has just given `task` to `unit`, and what it expects of the task. Called only while a
+    /// trace is recorded, directly after [`next`](Self::next) has returned the task.
+    fn estimate(&self, _task: TaskId, _unit: UnitId) -> Estimate {
+        Estimate::unknown(self.name())
+    }
+
     /// Starts to collect decisions for [`take_decisions`](Self::take_decisions).
     #[doc(hidden)]
     fn collect_decisions(&mut self) {}
@@ -152,6 +158,30 @@ pub trait Policy: Send {
     /// units: ready tasks take the fast path, from the thread that made them ready to whichever unit is free.
     fn fast_path(&self) -> bool {
         false
+    }
+}
+
+/// What a policy expects of a task that it has given to a unit, for traces.
+///
+/// ```
+/// use thalweg::sched::Estimate;
+/// let estimate = Estimate { body_ns: Some(1500.0), ..Estimate::unknown("largest-first") };
+/// assert_eq!(estimate.end_ns, None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The name of the policy that has chosen the unit. For a policy that lets others decide, this is the other one.
+    pub policy: &'static str,
+    /// The expected duration of the task's body, in nanoseconds.
+    pub body_ns: Option<f64>,
+    /// The expected time from when the task was ready to the end of its body, in nanoseconds.
+    pub end_ns: Option<f64>,
+}
+
+impl Estimate {
+    /// Returns that the policy of this name expects nothing in particular.
+    pub fn unknown(policy: &'static str) -> Self {
+        Self { policy, body_ns: None, end_ns: None }
     }
 }
 

@@ -33,8 +33,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 pub(crate) use thalweg_trace::frame::BorderPart;
 use thalweg_trace::frame::{RecordedDependence, Recording};
-use thalweg_trace::record::{self, NO_TASK, NO_UNIT, UNKNOWN, first, long, of_unit};
-pub(crate) use thalweg_trace::record::{Between, End, GateRole, Happened, Mode, Stage, Why};
+use thalweg_trace::record::{self, NO_POLICY, NO_TASK, NO_UNIT, UNKNOWN, first, long, of_unit};
+pub(crate) use thalweg_trace::record::{Between, Dropped, End, GateRole, Happened, Mode, Stage, Why};
 use writer::Writer;
 
 /// Environment variable that names the trace file.
@@ -240,15 +240,61 @@ impl Tracer {
         (ended, duration): (u64, u64),
         end: End,
     ) {
+        self.ran_in(task, unit, (device, None), (ended, duration), end);
+    }
+
+    /// Like [`Self::ran`], for a body on a device that may have streams.
+    pub(crate) fn ran_in(
+        &self,
+        task: TaskId,
+        unit: Option<UnitId>,
+        (device, stream): (Option<DeviceId>, Option<u16>),
+        (ended, duration): (u64, u64),
+        end: End,
+    ) {
+        let small = of_unit(number(unit), end as u8);
         let device = device.map_or(0, |device| u64::from(device.0) + 1) << 48;
-        self.push(ended, |_, time| {
-            [first(record::RAN, of_unit(number(unit), end as u8), time), task.0, duration.min((1 << 48) - 1) | device]
+        let took = duration.min((1 << 48) - 1) | device;
+        match stream {
+            None => self.push(ended, |_, time| [first(record::RAN, small, time), task.0, took]),
+            Some(stream) => {
+                self.push(ended, |_, time| [first(record::RAN_IN_STREAM, small, time), task.0, took, stream.into()])
+            }
+        }
+    }
+
+    /// Appends a record about a task, with the present time.
+    fn push_about<const N: usize>(&self, task: TaskId, record: impl FnOnce(u32) -> [u64; N]) {
+        self.with_local(|local| {
+            let time = local.begin(N + 1, &self.writer, self.now());
+            local.speak_of(task);
+            local.store(record(time));
         });
     }
 
     /// Records that a placed task has reached a stage.
-    pub(crate) fn stage(&self, task: TaskId, unit: Option<UnitId>, stage: Stage) {
-        self.push(self.now(), |_, time| [first(record::STAGE, of_unit(number(unit), stage as u8), time), task.0]);
+    pub(crate) fn stage(&self, task: TaskId, stage: Stage) {
+        self.push_about(task, |time| [first(record::STAGE, stage as u32, time)]);
+    }
+
+    /// Records that a unit was chosen for a task: by a policy, which expects the task's body to take some time and to
+    /// end some time after the decision (in nanoseconds), or for want of another unit.
+    pub(crate) fn placed(&self, task: TaskId, unit: UnitId, by: Option<(&'static str, [Option<f64>; 2])>) {
+        let policy = by.map_or(NO_POLICY, |(policy, _)| self.names.policy(policy));
+        let small = of_unit(unit.0.into(), policy);
+        match by.map_or([None; 2], |(_, expected)| expected) {
+            [None, None] => self.push_about(task, |time| [first(record::PLACED, small, time)]),
+            expected => self.push_about(task, |time| {
+                let [body, end] = expected.map(|ns| ns.map_or(f32::NAN, |ns| ns as f32));
+                [first(record::ESTIMATED, small, time), record::estimate(body, end)]
+            }),
+        }
+    }
+
+    /// Records that a replica was dropped.
+    pub(crate) fn dropped(&self, data: DataId, space: SpaceId, bytes: u64, why: Dropped) {
+        let small = u32::from(space.0) | (why as u32) << 16;
+        self.push(self.now(), |_, time| [first(record::DROPPED, small, time), bytes, data.0]);
     }
 
     /// Records that something happened to a task.
@@ -282,14 +328,14 @@ impl Tracer {
         self.push(self.now(), |_, time| [first(record::BEGUN, 0, time), recording.0, replay.0]);
     }
 
-    /// Records that a copy of `bytes` bytes was ordered, began and ended at these times. `task` is the task that waited
-    /// for the copy.
+    /// Records that a copy of `bytes` bytes was ordered, began and ended at these times, possibly in a stream of its
+    /// device. `task` is the task that waited for the copy.
     pub(crate) fn copied(
         &self,
         data: DataId,
         (from, to): (SpaceId, SpaceId),
         bytes: u64,
-        [ordered, began, ended]: [u64; 3],
+        ([ordered, began, ended], stream): ([u64; 3], Option<u16>),
         (task, why): (Option<TaskId>, Why),
     ) {
         let elapsed = ended.saturating_sub(ordered);
@@ -297,7 +343,8 @@ impl Tracer {
         self.push(ended, |_, time| {
             let between = u64::from(from.0) << 32 | u64::from(to.0) << 48;
             let task = task.map_or(NO_TASK, |task| task.0);
-            [first(record::COPY, why as u32, time), elapsed, waited | between, bytes, data.0, task]
+            let stream = stream.map_or(0, |stream| u32::from(stream) + 1);
+            [first(record::COPY, of_unit(stream, why as u8), time), elapsed, waited | between, bytes, data.0, task]
         });
     }
 

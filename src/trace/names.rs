@@ -10,9 +10,9 @@ use crate::sync::CallSite;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use thalweg_trace::frame::{
-    DATA, RECORDINGS, REGIONS, Recording, SITES, push_data, push_recording, push_region, push_site,
+    DATA, META, RECORDINGS, REGIONS, Recording, SITES, push_data, push_recording, push_region, push_site,
 };
-use thalweg_trace::record::UNKNOWN;
+use thalweg_trace::record::{NO_POLICY, UNKNOWN};
 
 /// Name that replaces all further names once there are too many, because a program that creates a name per task would
 /// fill the memory.
@@ -29,6 +29,14 @@ pub(super) struct Names {
     regions: Mutex<Regions>,
     /// Entries that have not been written yet.
     recordings: Mutex<Vec<u8>>,
+    policies: Mutex<Policies>,
+}
+
+#[derive(Default)]
+struct Policies {
+    names: Vec<&'static str>,
+    /// Lines that have not been written yet.
+    unwritten: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -81,19 +89,32 @@ impl Names {
         push_data(&mut self.data.lock(), data.0, bytes, &name);
     }
 
+    /// Returns the number of a policy. Policies after the first 15 have no number.
+    pub(super) fn policy(&self, name: &'static str) -> u8 {
+        let Policies { names, unwritten } = &mut *self.policies.lock();
+        let known = names.iter().position(|known| *known == name);
+        let number = known.unwrap_or(names.len()).min(NO_POLICY.into());
+        if known.is_none() && number < NO_POLICY.into() {
+            names.push(name);
+            unwritten.extend(format!("policy\t{number} {}\n", name.replace(['\n', '\t'], " ")).into_bytes());
+        }
+        number as u8
+    }
+
     /// Adds a recording to the entries to be written.
     pub(super) fn add_recording(&self, recording: &Recording) {
         push_recording(&mut self.recordings.lock(), recording);
     }
 
     /// Takes the entries that have not been written yet, with the kinds of their frames.
-    pub(super) fn take_unwritten(&self) -> [(u32, Vec<u8>); 4] {
+    pub(super) fn take_unwritten(&self) -> [(u32, Vec<u8>); 5] {
         let take = |entries: &mut Vec<u8>| std::mem::take(entries);
         // A recording refers to sites and regions, so it is taken before these.
         let recordings = take(&mut self.recordings.lock());
         let sites = take(&mut self.sites.lock().unwritten);
         let regions = take(&mut self.regions.lock().unwritten);
         let data = take(&mut self.data.lock());
-        [(SITES, sites), (DATA, data), (REGIONS, regions), (RECORDINGS, recordings)]
+        let policies = take(&mut self.policies.lock().unwritten);
+        [(META, policies), (SITES, sites), (DATA, data), (REGIONS, regions), (RECORDINGS, recordings)]
     }
 }

@@ -396,8 +396,8 @@ fn thread_names_contain_the_runtimes_name() {
     };
     // A name that is too long is cut at a character boundary, so that the unit's index remains visible.
     for (name, parts) in [
-        ("mesh", ["mesh-unit0", "mesh-0.1", "mesh-unit1", "mesh-copy0"]),
-        ("größenordnung", ["größeno-unit0", "größenord-0.1", "größeno-unit1", "größeno-copy0"]),
+        ("mesh", ["mesh-unit0", "mesh-0.1", "mesh-unit1", "mesh-copy0in"]),
+        ("größenordnung", ["größeno-unit0", "größenord-0.1", "größeno-unit1", "größ-copy0out"]),
     ] {
         watched(name, move || {
             let rt = Runtime::builder().name(name).compute_units("1:CPU:2,1:EMU:1").build().unwrap();

@@ -1,10 +1,13 @@
 //! Programs with replays on a device, where the device's graphs must have the same effect as the recorded tasks.
 
+#[path = "random_replays.rs"]
+mod random_replays;
+
 use super::programs::{kind, nexts, runtime, with_units};
-use super::random::{Random, variable};
-use std::ops::Range;
+use super::random::variable;
+use super::{on_both, report};
 use thalweg::Explanation;
-use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
+use thalweg::kernel::{DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
 
 const TEXT: &str = "
@@ -230,6 +233,51 @@ fn spread_loops_become_one_graph_per_device() {
     }
 }
 
+const ADDENDS: usize = 12;
+
+/// The bodies of a group of reductions run at the same time, and their combinations one after the other: a chain of the
+/// reset, the first member's begin, body and combination, the other combinations, and the read.
+#[test]
+fn reductions_become_nodes_of_graphs() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "graphs::groups_of_reductions_are_parts_of_graphs") else { return };
+        assert!(report.of("graph launches") > 0, "{report:?}");
+        let (chain, width) = (report.of("graph 0 longest chain"), report.of("graph 0 width"));
+        assert_eq!((chain, width), (ADDENDS as i64 + 3, ADDENDS as i64 + 1), "{report:?}");
+        assert_eq!(report.of("copies out"), 2, "{report:?}");
+    });
+}
+
+/// Reductions between the tasks that reset and read their sum.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn groups_of_reductions_are_parts_of_graphs() {
+    let rt = runtime();
+    let x: Vec<_> = (0..ADDENDS as u64).map(|n| rt.data(vec![n; 200])).collect();
+    let (sum, copy) = (rt.data(vec![0u64; 200]), rt.data(vec![0u64; 200]));
+    let mut recording = rt
+        .record(|r| {
+            // The first array has zeros.
+            let reset = r.task("reset", (x[0].input(), sum.output()));
+            reset.gpu(|k, (a, mut t)| k.launch(&ABSORB, 200, (&a, &mut t, 0, 0, 1, 200, 1, 1, 200, 200))).submit()?;
+            for x in &x {
+                let task = r.task("add", (x.input(), sum.reduction(Sum)));
+                task.gpu(|k, (x, mut sum)| k.launch(&ADD, 200, (&x, &mut sum, 200))).submit()?;
+            }
+            let task = r.task("read", (sum.input(), copy.inout()));
+            task.gpu(|k, (sum, mut copy)| k.launch(&ADD, 200, (&sum, &mut copy, 200))).submit()
+        })
+        .unwrap();
+    let replays = 20;
+    for _ in 0..replays {
+        recording.replay().unwrap();
+        assert_eq!(graphs(&recording), (1, ADDENDS + 2, false));
+    }
+    let once: Vec<u64> = (0..200).map(|i| i + (0..ADDENDS as u64).sum::<u64>()).collect();
+    assert_eq!(rt.take(copy).unwrap(), once.iter().map(|once| once * replays).collect::<Vec<_>>());
+    assert_eq!(rt.take(sum).unwrap(), once);
+}
+
 /// Scratch memory, which concurrent tasks of a graph must not share.
 #[test]
 #[ignore = "run on a stand-in by another test"]
@@ -380,246 +428,4 @@ fn device_loss_during_replays_keeps_readable_data() {
     if anew().is_err() {
         anew().unwrap();
     }
-}
-
-const ROWS: usize = 5;
-const COLUMNS: usize = 7;
-
-#[derive(Debug, Clone)]
-struct Part {
-    data: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum End {
-    Good,
-    Refuses,
-    RefusesLate,
-    Panics,
-}
-
-#[derive(Debug, Clone)]
-struct Step {
-    reads: Part,
-    writes: Part,
-    keeps: bool,
-    salt: u64,
-    end: End,
-    on_host: bool,
-}
-
-impl Part {
-    fn draw(lot: &mut Random, data: usize) -> Self {
-        Self { data: lot.below(data), rows: lot.range(ROWS), columns: lot.range(COLUMNS) }
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        let meet = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
-        self.data == other.data && meet(&self.rows, &other.rows) && meet(&self.columns, &other.columns)
-    }
-
-    fn places(&self) -> impl Iterator<Item = usize> {
-        let columns = self.columns.clone();
-        self.rows.clone().flat_map(move |row| columns.clone().map(move |column| row * COLUMNS + column))
-    }
-}
-
-/// Expected memory contents if the tasks run one after the other; `None` for poisoned elements.
-struct Oracle {
-    memory: Vec<Vec<Option<u64>>>,
-    failures: usize,
-}
-
-impl Oracle {
-    fn apply(&mut self, step: &Step, more: u64) {
-        let mut h = Some(step.salt.wrapping_add(more));
-        for at in step.reads.places() {
-            h = h.and_then(|h| Some(h.wrapping_mul(31).wrapping_add(self.memory[step.reads.data][at]?)));
-        }
-        let target = &mut self.memory[step.writes.data];
-        let is_good = h.is_some() && (!step.keeps || step.writes.places().all(|at| target[at].is_some()));
-        self.failures += usize::from(is_good && step.end != End::Good);
-        for (i, at) in (0..).zip(step.writes.places()) {
-            let kept = if step.keeps { target[at].map(|kept| kept.wrapping_mul(7)) } else { Some(0) };
-            let new = || Some(kept?.wrapping_add(h?).wrapping_add(i));
-            target[at] = if is_good && step.end == End::Good { new() } else { None };
-        }
-    }
-}
-
-fn enqueue(
-    k: &mut Launcher<'_>,
-    a: &DeviceView<'_, u64>,
-    t: &mut DeviceViewMut<'_, u64>,
-    step: &Step,
-    more: u64,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    match step.end {
-        End::Refuses => return Err("it refuses".into()),
-        End::Panics => panic!("it panics"),
-        End::Good | End::RefusesLate => {}
-    }
-    let numbers = |extents: [usize; 4], strides: [usize; 4]| [extents[0], strides[0], extents[1]].map(|n| n as i32);
-    let ([ar, a_stride, ac], [tr, ts, tc]) = (numbers(a.extents(), a.strides()), numbers(t.extents(), t.strides()));
-    let salt = step.salt.wrapping_add(more);
-    k.launch(&ABSORB, t.len(), (a, t, salt, i32::from(step.keeps), ar, a_stride, ac, tr, ts, tc))?;
-    if step.end == End::RefusesLate { Err("it refuses late".into()) } else { Ok(()) }
-}
-
-macro_rules! describe {
-    ($task:expr, $step:expr, $more:ident => $value:expr, $cores:expr) => {{
-        let (step, cores) = ($step.clone(), $step.clone());
-        let task = $task.gpu(move |k, ($more, a, mut t)| enqueue(k, &a, &mut t, &step, $value));
-        if $cores || $step.on_host {
-            let task = task.host(move |_, ($more, a, mut t)| {
-                let h = a.iter().fold(cores.salt.wrapping_add($value), |h, a| h.wrapping_mul(31).wrapping_add(*a));
-                for (i, t) in (0..).zip(t.iter_mut()) {
-                    *t = if cores.keeps { t.wrapping_mul(7) } else { 0 }.wrapping_add(h).wrapping_add(i);
-                }
-                match cores.end {
-                    End::Good => Ok(()),
-                    End::Panics => panic!("it panics"),
-                    End::Refuses | End::RefusesLate => Err("it refuses"),
-                }
-            });
-            task.submit().map(drop)
-        } else {
-            task.submit().map(drop)
-        }
-    }};
-}
-
-/// Random programs with failures and with recorded parts that are replayed between the other tasks.
-#[test]
-#[ignore = "run on a stand-in by another test"]
-fn random_replays_match_direct_execution() {
-    let (cases, seed) = (variable("THALWEG_CASES", 60), variable("THALWEG_SEED", 1));
-    std::panic::set_hook(Box::new(|panic| {
-        if !panic.to_string().contains("it panics") {
-            eprintln!("{panic}");
-        }
-    }));
-    let mut launched = 0;
-    for case in 0..cases {
-        launched += random_program(&mut Random(seed.wrapping_mul(1000).wrapping_add(case)), case);
-    }
-    assert!(launched > 0, "no replay was submitted as a graph");
-}
-
-/// Runs a program and compares the result with the oracle. Returns the number of submitted graphs.
-fn random_program(lot: &mut Random, case: u64) -> usize {
-    let kind = kind();
-    let units = lot.of(&["1:K:1", "1:K:1", "N:K:1", "1:CPU:1,1:K:1"]);
-    let units = units.replace('N', &most_devices().to_string()).replace('K', &kind);
-    let (with_cores, data) = (lot.one_in(3) && !units.contains("CPU"), 1 + lot.below(4));
-    let fails = lot.one_in(2);
-    let mut draw = || {
-        let reads = Part::draw(lot, data);
-        let mut writes = Part::draw(lot, data);
-        while writes.overlaps(&reads) {
-            writes = Part { columns: lot.range(COLUMNS), rows: lot.range(ROWS), data: lot.below(data.max(2)) % data };
-            if data == 1 && lot.one_in(8) {
-                return None;
-            }
-        }
-        let end = match fails && lot.one_in(12) {
-            true => lot.of(&[End::Refuses, End::RefusesLate, End::Panics]),
-            false => End::Good,
-        };
-        let on_host = units.contains("CPU") && lot.one_in(5);
-        Some(Step { reads, writes, keeps: on_host || lot.one_in(2), salt: lot.next(), end, on_host })
-    };
-    let steps: Vec<Step> = (0..24).filter_map(|_| draw()).collect();
-    let parts: Vec<&[Step]> = steps.chunks(9).collect();
-    let rt = with_units(&units);
-    let values: Vec<Vec<u64>> =
-        (0..data as u64).map(|d| (0..(ROWS * COLUMNS) as u64).map(|i| d * 1000 + i).collect()).collect();
-    let arrays =
-        values.iter().map(|values| rt.array(ndarray::Array2::from_shape_vec([ROWS, COLUMNS], values.clone()).unwrap()));
-    let arrays: Vec<Data<u64, Ix2>> = arrays.collect();
-    let cut = |part: &Part| arrays[part.data].block((part.rows.clone(), part.columns.clone()));
-    let mut recordings = Vec::new();
-    for steps in &parts[..parts.len().min(2)] {
-        let mut more = None;
-        let recording = rt.record(|r| {
-            let more = more.insert(r.parameter("more", 0u64));
-            for step in *steps {
-                let (a, t) = (cut(&step.reads), cut(&step.writes));
-                match (step.on_host, step.keeps) {
-                    (false, true) => {
-                        let task = r.task("step", (more.input(), a.input(), t.inout()));
-                        describe!(task, step, more => *more, with_cores)?;
-                    }
-                    (false, false) => {
-                        let task = r.task("step", (more.input(), a.input(), t.output()));
-                        describe!(task, step, more => *more, with_cores)?;
-                    }
-                    (true, _) => {
-                        let task = r.task("host", (more.input(), a.input(), t.inout()));
-                        describe!(task, step, more => *more, true)?;
-                    }
-                }
-            }
-            Ok(())
-        });
-        recordings.push((recording.unwrap(), more.unwrap()));
-    }
-    let mut oracle = Oracle {
-        memory: values.into_iter().map(|values| values.into_iter().map(Some).collect()).collect(),
-        failures: 0,
-    };
-    let (mut failed, mut launched) = (0, 0);
-    let mut count = |ended: Result<(), RunError>| match ended {
-        Ok(()) => {}
-        Err(RunError::Failed(failures)) => {
-            let is_ours = |failure: &&_| format!("{failure:?}").contains("it ");
-            assert_eq!(failures.iter().filter(is_ours).count(), failures.iter().count(), "case {case}: {failures}");
-            failed += failures.iter().count();
-        }
-        Err(other) => panic!("{other}"),
-    };
-    for _ in 0..12 {
-        match lot.below(8) {
-            0 => count(rt.wait()),
-            1 => _ = rt.read(cut(&steps[lot.below(steps.len())].writes)),
-            2 => {
-                for step in parts.get(2).copied().unwrap_or_default() {
-                    let (a, t, none) = (cut(&step.reads), cut(&step.writes), rt.token());
-                    let task = rt.task("step", (none.input(), a.input(), t.inout()));
-                    let step = Step { keeps: true, ..step.clone() };
-                    describe!(task, step, _more => 0, with_cores).unwrap();
-                    oracle.apply(&step, 0);
-                }
-            }
-            _ => {
-                let at = lot.below(recordings.len());
-                let (recording, more) = &mut recordings[at];
-                let value = lot.below(2) as u64;
-                for _ in 0..1 + lot.below(4) {
-                    recording.set(more, value).unwrap();
-                    recording.replay().unwrap();
-                    if let Explanation::Graphs { graphs, .. } = recording.explain() {
-                        launched += graphs;
-                    }
-                    parts[at].iter().for_each(|step| oracle.apply(step, value));
-                }
-            }
-        }
-    }
-    count(rt.wait());
-    assert_eq!(failed, oracle.failures, "case {case}: {units} {steps:?}");
-    for (array, expected) in arrays.iter().zip(&oracle.memory) {
-        for (at, expected) in expected.iter().enumerate() {
-            let found = rt.read(array.block((at / COLUMNS, at % COLUMNS)));
-            let found = match found {
-                Ok(found) => Some(found[[0, 0]]),
-                Err(RunError::Poisoned(_)) => None,
-                Err(other) => panic!("{other}"),
-            };
-            assert_eq!(found, *expected, "case {case}: {units} {at} {steps:?}");
-        }
-    }
-    launched
 }

@@ -2,7 +2,7 @@
 
 use super::programs::{kind, runtime, with_units};
 use super::random::{Random, variable};
-use super::{CUDA, HIP, report};
+use super::{CUDA, HIP, drivers, report, run};
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
@@ -17,6 +17,17 @@ const TEXT: &str = "
     {
         REGION(a); REGION(x);
         if (GLOBAL_ID(0) == 0 && n > 0) x[0] = a[0] % by;
+    }
+    KERNEL(16, 1, 1) decrease(INOUT(UINT64, t, n), int n)
+    {
+        REGION(t);
+        int i = GLOBAL_ID(0);
+        if (i < n) t[i] = t[i] - 1;
+    }
+    KERNEL(1, 1, 1) total_of(IN(UINT64, a, n), INOUT(UINT64, x, 1), int n)
+    {
+        REGION(a); REGION(x);
+        for (int i = 0; i < n && GLOBAL_ID(0) == 0; i++) x[0] += a[i];
     }
     KERNEL(1, 1, 1) halve(INOUT(double, x, 1), INOUT(float, y, 1), INOUT(int, z, 1))
     {
@@ -35,6 +46,8 @@ const PROGRAM: Program = unsafe { Program::new("loops.cl", TEXT) };
 static MIX: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "mix");
 static REMAINDER: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "remainder_of");
 static HALVE: Kernel<(Write<f64>, Write<f32>, Write<i32>)> = Kernel::new(&PROGRAM, "halve");
+static DECREASE: Kernel<(Write<u64>, i32)> = Kernel::new(&PROGRAM, "decrease");
+static TOTAL: Kernel<(Read<u64>, Write<u64>, i32)> = Kernel::new(&PROGRAM, "total_of");
 static SET: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "set");
 
 const LEN: usize = 20;
@@ -43,16 +56,42 @@ const ARRAYS: usize = 4;
 /// A loop that the device repeats is launched once. However many iterations it has, it takes the same calls.
 #[test]
 fn device_repeats_loops_without_calls() {
+    calls_are_equal_for("loops::numbers_decrease_until_they_are_small", 2, 3);
+}
+
+/// An iteration with reductions is repeated by the device, as in a solver that computes its residual.
+#[test]
+fn device_repeats_loops_with_reductions() {
+    calls_are_equal_for("loops::sum_decreases_until_it_is_small", 1, 0);
+}
+
+/// Each solve of CG is one launch of a loop, whose iterations contain reductions. The device repeats them until the
+/// residual is small.
+#[test]
+#[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
+fn examples_with_a_residual_are_repeated_by_the_device() {
+    let Some(built) = drivers::built() else { return };
+    let arguments = ["--class", "S", "--units", "1:CUDA:1", "--until", "1e-9", "--no-progress"];
+    let (output, report) = run(&CUDA, &built.example("cg"), &arguments);
+    assert_eq!(output.lines().last(), Some("VERIFIED"), "{output}");
+    let steps = 15; // of class S
+    assert_eq!((report.of("launches of loops"), report.of("graph launches")), (steps, steps), "{report:?}");
+    assert_eq!(report.of("copies out"), steps, "{report:?}");
+}
+
+/// Asserts that a program makes the same calls for 3 and for 300 iterations, with this many loops and this many further
+/// iterations.
+fn calls_are_equal_for(program: &str, loops: i64, more: i64) {
     let calls = |iterations: i64| {
         let settings = CUDA.clone().with("STANDIN_ITERATIONS", iterations);
-        let report = report(&settings, "loops::numbers_decrease_until_they_are_small")?;
-        assert_eq!((report.of("launches of loops"), report.of("iterations of loops")), (2, iterations + 3));
+        let report = report(&settings, program)?;
+        assert_eq!((report.of("launches of loops"), report.of("iterations of loops")), (loops, iterations + more));
         // How often the runtime polls depends on the time that the loop takes, and so does the reuse of events.
         let polls = ["cuCtx", "cuEvent", "cuMemHostAlloc", "cuMemFreeHost"];
         let calls = report.starting("cu").filter(|(what, _)| !polls.iter().any(|poll| what.starts_with(poll)));
         Some(calls.map(|(what, number)| (what.to_owned(), number)).collect::<Vec<_>>())
     };
-    let (Some(few), Some(many)) = (calls(3), calls(900)) else { return };
+    let (Some(few), Some(many)) = (calls(3), calls(300)) else { return };
     assert_eq!(few, many);
 }
 
@@ -94,6 +133,33 @@ fn numbers_decrease_until_they_are_small() {
     assert_eq!(y, (0..2 * iterations).fold(1.0f32, |y, _| y / 2.0), "{x}");
     halve.repeat(3).unwrap();
     assert_eq!(rt.read(&z).unwrap()[0], -iterations - 6);
+}
+
+/// Two arrays decrease until their sum, which two reductions compute, is 0.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn sum_decreases_until_it_is_small() {
+    let iterations = variable("STANDIN_ITERATIONS", 30);
+    let rt = runtime();
+    let parts = [rt.data(vec![iterations; LEN]), rt.data(vec![iterations; LEN])];
+    let (sum, residual) = (rt.scalar(7u64), rt.scalar(7u64));
+    let mut decrease = rt
+        .record(|r| {
+            r.task("reset", sum.output()).gpu(|k, mut sum| k.launch(&SET, 1, (&mut sum, 0, 1))).submit()?;
+            for part in &parts {
+                let task = r.task("decrease", part.inout());
+                task.gpu(|k, mut t| k.launch(&DECREASE, LEN, (&mut t, LEN as i32))).submit()?;
+                let task = r.task("sum", (part.input(), sum.reduction(Sum)));
+                task.gpu(|k, (a, mut sum)| k.launch(&TOTAL, 1, (&a, &mut sum, LEN as i32))).submit()?;
+            }
+            let task = r.task("residual", (sum.input(), residual.output()));
+            task.gpu(|k, (sum, mut x)| k.launch(&REMAINDER, 1, (&sum, &mut x, u64::MAX, 1))).submit()
+        })
+        .unwrap();
+    decrease.repeat_until(&residual, 0, 1_000_000).unwrap();
+    rt.wait().unwrap();
+    assert_eq!((rt.read(&residual).unwrap(), rt.read(&sum).unwrap()), (vec![0], vec![0]));
+    assert!(parts.iter().all(|part| rt.read(part).unwrap() == [0; LEN]));
 }
 
 /// Each type of number ends a loop.

@@ -4,6 +4,7 @@ mod content;
 mod equality;
 mod files;
 mod latest;
+mod placement;
 mod replays;
 #[cfg(feature = "spans")]
 mod spans;

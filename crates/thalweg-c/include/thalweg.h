@@ -374,7 +374,8 @@ tw_status tw_data_set_name(tw_data data, const char *name);
 // call returns, which waits for the tasks that use it; other memory is freed after these tasks. Bodies that submit
 // children by the handle must be done before the handle of memory that is not borrowed is released.
 //
-// Returns `TW_FAILED` if a task that should have written the value has failed. The object is released even then.
+// Returns `TW_FAILED` if a task that should have written the value has failed. The object is released even then, but
+// not if the call is refused, as in the body of a task that uses borrowed memory.
 tw_status tw_data_release(tw_data data);
 
 // Waits for the value of a region, and copies its elements in row-major order to `elements`. The region is the box

@@ -89,7 +89,8 @@ impl From<RunError> for Problem {
     }
 }
 
-/// Waits by `wait`, which returns whether it has ended before the time is over; `what` says what is not done then.
+/// Waits by `wait`, which returns whether it has ended before the time is over. `what` names the unfinished part in the
+/// error.
 pub(crate) fn timed(
     call: &str,
     seconds: f64,

@@ -16,8 +16,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
 use thalweg::dynamic::{AnyAccess, AnyRegion, Op};
-use thalweg::task::Accesses;
-use thalweg::{CallSite, Context, Runtime, TaskBuilder};
+use thalweg::task::{Accesses, IterationSpace};
+use thalweg::{CallSite, Context, Runtime, TaskBuilder, TaskGroup};
 
 /// The mode of an access.
 #[repr(C)]
@@ -119,22 +119,29 @@ fn access(call: &str, access: &tw_access) -> Result<AnyAccess, Problem> {
     }
     let ranges: [Range<usize>; TW_MAX_DIMS] = std::array::from_fn(|d| lo[d]..hi[d]);
     let region = found.data.block(&ranges[..ndim]);
-    const MODES: [(tw_mode, fn(AnyRegion) -> AnyAccess); 10] = [
-        (tw_mode::TW_IN, AnyRegion::input),
-        (tw_mode::TW_OUT, AnyRegion::output),
-        (tw_mode::TW_INOUT, AnyRegion::inout),
-        (tw_mode::TW_COMMUTATIVE, AnyRegion::commutative),
-        (tw_mode::TW_AFTER, AnyRegion::after),
-        (tw_mode::TW_WEAK_IN, AnyRegion::weak_input),
-        (tw_mode::TW_WEAK_INOUT, AnyRegion::weak_inout),
-        (tw_mode::TW_SUM, |region| region.reduction(Op::Sum)),
-        (tw_mode::TW_MIN, |region| region.reduction(Op::Min)),
-        (tw_mode::TW_MAX, |region| region.reduction(Op::Max)),
-    ];
-    match MODES.iter().find(|(known, _)| *known as u32 == *mode) {
-        Some((_, access)) => Ok(access(region)),
-        None => Err(Problem::invalid(call, &format!("there is no mode {mode}; try `TW_INOUT`"))),
-    }
+    const IN: u32 = tw_mode::TW_IN as u32;
+    const OUT: u32 = tw_mode::TW_OUT as u32;
+    const INOUT: u32 = tw_mode::TW_INOUT as u32;
+    const COMMUTATIVE: u32 = tw_mode::TW_COMMUTATIVE as u32;
+    const AFTER: u32 = tw_mode::TW_AFTER as u32;
+    const WEAK_IN: u32 = tw_mode::TW_WEAK_IN as u32;
+    const WEAK_INOUT: u32 = tw_mode::TW_WEAK_INOUT as u32;
+    const SUM: u32 = tw_mode::TW_SUM as u32;
+    const MIN: u32 = tw_mode::TW_MIN as u32;
+    const MAX: u32 = tw_mode::TW_MAX as u32;
+    Ok(match *mode {
+        IN => region.input(),
+        OUT => region.output(),
+        INOUT => region.inout(),
+        COMMUTATIVE => region.commutative(),
+        AFTER => region.after(),
+        WEAK_IN => region.weak_input(),
+        WEAK_INOUT => region.weak_inout(),
+        SUM => region.reduction(Op::Sum),
+        MIN => region.reduction(Op::Min),
+        MAX => region.reduction(Op::Max),
+        _ => return Err(Problem::invalid(call, &format!("there is no mode {mode}; try `TW_INOUT`"))),
+    })
 }
 
 /// Returns a task's name. Each thread keeps the names that it has used lately, and the process at most `MOST` of them,
@@ -213,38 +220,47 @@ enum Within<'p> {
     Body(&'p Context),
 }
 
-/// Begins a task, and sets everything but its bodies.
-///
+/// The properties of a task that come from its texts and handles.
+struct Found {
+    name: Cow<'static, str>,
+    site: Option<CallSite>,
+    group: Option<TaskGroup>,
+    space: Option<IterationSpace>,
+}
+
 /// # Safety
 /// As for `tw_submit`.
-#[inline]
-unsafe fn begin<'p, A: Accesses>(
-    call: &str,
-    within: &Within<'p>,
-    task: &tw_task,
-    accesses: A,
-) -> Result<TaskBuilder<'p, A>, Problem> {
+unsafe fn find(call: &str, task: &tw_task) -> Result<Found, Problem> {
     // SAFETY: the text is null or ends with a zero byte, by this function's contract.
     let name = unsafe { name(call, task.name) }?;
-    let builder = match within {
-        Within::Runtime(rt) => rt.task(name, accesses),
-        Within::Body(context) => context.task(name, accesses),
+    // SAFETY: as above.
+    let site = if task.file.is_null() { None } else { Some(unsafe { call_site(call, task.file, task.line) }?) };
+    let group = if task.group.id == 0 { None } else { Some(get(call, "group", &GROUPS, task.group.id)?.clone()) };
+    let space = if task.space.id == 0 { None } else { Some(get(call, "space", &SPACES, task.space.id)?.clone()) };
+    Ok(Found { name, site, group, space })
+}
+
+/// Begins a task, and sets everything but its bodies. It is inlined, because a call would move the builder.
+#[inline(always)]
+fn begin<'p, A: Accesses>(within: &Within<'p>, task: &tw_task, found: Found, accesses: A) -> TaskBuilder<'p, A> {
+    let mut builder = match within {
+        Within::Runtime(rt) => rt.task(found.name, accesses),
+        Within::Body(context) => context.task(found.name, accesses),
     };
-    let mut builder = builder.priority(task.priority);
-    if !task.file.is_null() {
-        // SAFETY: the text ends with a zero byte, by this function's contract.
-        builder = builder.submitted_at(unsafe { call_site(call, task.file, task.line) }?);
+    builder = builder.priority(task.priority);
+    if let Some(site) = found.site {
+        builder = builder.submitted_at(site);
     }
     if task.cost != 0.0 {
         builder = builder.cost(task.cost);
     }
-    if task.group.id != 0 {
-        builder = builder.group(&*get(call, "group", &GROUPS, task.group.id)?);
+    if let Some(group) = &found.group {
+        builder = builder.group(group);
     }
-    if task.space.id != 0 {
-        builder = builder.at(&*get(call, "space", &SPACES, task.space.id)?, task.index);
+    if let Some(space) = &found.space {
+        builder = builder.at(space, task.index);
     }
-    Ok(builder)
+    builder
 }
 
 /// # Safety
@@ -289,6 +305,8 @@ unsafe fn submit(
         }
         Parent::Body(context) => Within::Body(of_cores(call, context)?),
     };
+    // SAFETY: the contracts are the same.
+    let found = unsafe { find(call, task) }?;
     macro_rules! send {
         ($builder:expr) => {
             if submitted.is_null() {
@@ -312,26 +330,22 @@ unsafe fn submit(
             }
         }};
     }
-    // A few accesses are a tuple, which needs no memory of its own; a list needs some for each of its forms.
+    // Up to three accesses are a tuple, because a list allocates memory three times per task.
     if let (false, [a]) = (is_on_devices, given) {
-        // SAFETY: the contracts are the same; here and below.
-        let builder = unsafe { begin(call, &within, task, (access(call, a)?,)) }?;
+        let builder = begin(&within, task, found, (access(call, a)?,));
         return send_body!(builder, Held::Own(argument), (a,) => &[view(&a)]);
     }
     if let (false, [a, b]) = (is_on_devices, given) {
-        // SAFETY: as above.
-        let builder = unsafe { begin(call, &within, task, (access(call, a)?, access(call, b)?)) }?;
+        let builder = begin(&within, task, found, (access(call, a)?, access(call, b)?));
         return send_body!(builder, Held::Own(argument), (a, b) => &[view(&a), view(&b)]);
     }
     if let (false, [a, b, c]) = (is_on_devices, given) {
         let accesses = (access(call, a)?, access(call, b)?, access(call, c)?);
-        // SAFETY: as above.
-        let builder = unsafe { begin(call, &within, task, accesses) }?;
+        let builder = begin(&within, task, found, accesses);
         return send_body!(builder, Held::Own(argument), (a, b, c) => &[view(&a), view(&b), view(&c)]);
     }
     let accesses = given.iter().map(|one| access(call, one)).collect::<Result<Vec<_>, _>>()?;
-    // SAFETY: as above.
-    let mut builder = unsafe { begin(call, &within, task, accesses) }?;
+    let mut builder = begin(&within, task, found, accesses);
     let mut argument = Held::Own(argument);
     if is_on_devices {
         let Held::Own(own) = argument else { unreachable!("it was just made") };

@@ -10,7 +10,7 @@ use thalweg_mpi::{Cluster, ClusterData, ClusterError, owners};
 /// Half the bandwidth of the matrix.
 const BAND: usize = 3;
 
-/// Element `i` of the product of the matrix and a vector, of which `x` returns the elements.
+/// Element `i` of the matrix's product with a vector, whose elements `x` returns.
 fn row(i: usize, size: usize, x: impl Fn(usize) -> f64) -> f64 {
     let near = i.saturating_sub(BAND)..(i + BAND + 1).min(size);
     near.map(|j| if i == j { (2 * BAND + 1) as f64 } else { -1.0 / (1 + i.abs_diff(j)) as f64 } * x(j)).sum()

@@ -38,7 +38,7 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Starts this rank over MPI, with a runtime of its own. A program that was not started by `mpirun` is the only
+    /// Starts this rank over MPI, with its own runtime. A program that was not started by `mpirun` is the only
     /// rank.
     ///
     /// # Errors
@@ -81,7 +81,8 @@ impl Cluster {
         data
     }
 
-    /// Makes a data object of one tile from an array. Every rank passes one of the same shape; that of the owner counts.
+    /// Makes a data object of one tile from an array. Every rank passes one of the same shape; that of the owner
+    /// counts.
     ///
     /// # Panics
     /// Panics if there is no such rank.
@@ -94,8 +95,8 @@ impl Cluster {
         data
     }
 
-    /// Makes a data object of zeros in tiles of this shape. Each tile is owned by the rank that `owner_of` returns, such
-    /// as [`owners::block`](crate::owners::block). Memory is used only for tiles that tasks of this rank touch.
+    /// Makes a data object of zeros in tiles of this shape. Each tile is owned by the rank that `owner_of` returns,
+    /// such as [`owners::block`](crate::owners::block). Memory is used only for tiles that tasks of this rank touch.
     ///
     /// ```
     /// # use thalweg::Runtime;
@@ -152,8 +153,8 @@ impl Cluster {
     /// If not, the rank may leave out the task, unless it would run it because of [`on`](TaskBuilder::on). So a rank's
     /// costs hardly grow with the program, but with its part of it.
     ///
-    /// The answer `false` counts as the submission of the task, which must then be left out. Programs with calls of this
-    /// method are compared by their messages only.
+    /// The answer `false` counts as the submission of the task, which must then be left out. Programs with calls of
+    /// this method are compared by their messages only.
     pub fn is_local(&self, accesses: &impl crate::access::Steps) -> bool {
         self.core.pruned.set(true);
         let mut local = false;

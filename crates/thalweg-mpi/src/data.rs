@@ -1,9 +1,9 @@
 //! Data objects of a cluster, made of tiles, each with an owner.
 //!
-//! A tile is an array of its own. Its owner has the *home* copy, which holds the latest value of every element once the
+//! Each tile is a separate array. Its owner has the *home* copy, which holds the latest value of every element once the
 //! tasks that write it have ended. Any other rank has memory for a copy only if it has run a task on the tile, and
-//! knows which boxes of its copy are valid. The owner knows the same of each rank. Both learn it from submissions alone,
-//! so nothing is asked and nothing is answered: a read sends a message exactly if both agree that it is needed.
+//! knows which boxes of its copy are valid. The owner knows the same of each rank. Both learn it from submissions
+//! alone, so nothing is asked and nothing is answered: a read sends a message exactly if both agree that it is needed.
 //!
 //! Handles belong to the thread that submits, which the types ensure: another order of submissions would be another
 //! program.

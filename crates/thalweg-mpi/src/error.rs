@@ -33,7 +33,7 @@ impl Failure {
         &self.place
     }
 
-    /// What happened, as in "panicked: index out of bounds".
+    /// The cause, as in "panicked: index out of bounds".
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -86,7 +86,7 @@ pub enum Broken {
     Lost {
         /// The rank.
         rank: usize,
-        /// What is known about its end.
+        /// Details of its end.
         reason: String,
     },
     /// The ranks have submitted different programs.
@@ -112,7 +112,7 @@ pub enum ClusterError {
     Refused {
         /// The task's name, or that of the call.
         task: String,
-        /// What is wrong, with advice.
+        /// The mistake, with advice.
         problem: String,
     },
     /// The runtime of this rank has refused a task.

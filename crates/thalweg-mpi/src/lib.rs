@@ -1,8 +1,8 @@
 //! Thalweg on many machines: the same program on every rank, tasks where their data are, messages inferred.
 //!
 //! Every rank submits the same sequence of tasks. A data object consists of tiles, each owned by a rank. A task runs on
-//! the rank that owns what it writes; the ranks that own what it reads send it, once for each version, as soon as it is
-//! written. The program contains no message and no barrier:
+//! the rank that owns the regions that it writes; the owners of the regions that it reads send them, once for each
+//! version, as soon as it is written. The program contains no message and no barrier:
 //!
 //! ```no_run
 //! use thalweg::Runtime;
@@ -41,13 +41,13 @@
 //! Invariants:
 //! 1. *The owner is up to date.* After the tasks submitted so far, the owner's home copy has the latest value of every
 //!    element. A task that runs on another rank sends its regions to the owner.
-//! 2. *Messages follow from submissions.* Owner and reader know the same valid boxes of the reader's copy, so they agree
-//!    on the boxes that a read needs, without asking (`boxes.rs`). The n-th message from one rank to another is the same
-//!    on both, so its number is its address.
+//! 2. *Messages follow from submissions.* Owner and reader know the same valid boxes of the reader's copy, so they
+//!    agree on the boxes that a read needs, without asking (`boxes.rs`). The n-th message from one rank to another is
+//!    the same on both, so its number is its address.
 //! 3. *A rank may leave out tasks on tiles of which it has neither the home nor a copy*: they change nothing that it
 //!    knows. A new copy begins with a read, which reader and owner both submit.
-//! 4. *Contributions to reductions are combined by the owner, in the order of submission*, also those of its own tasks,
-//!    so the result has the same bits on any number of ranks.
+//! 4. *Contributions to reductions are combined by the owner, in the order of submission*, also the contributions of
+//!    its own tasks, so the result has the same bits on any number of ranks.
 //! 5. *Failures travel as messages.* A send of a poisoned region sends the failure; the receive fails with it.
 //!
 //! # No deadlock
@@ -57,8 +57,8 @@
 //! submission and itself waits only for earlier ones. Consider the first unfinished task in this order.
 //!
 //! - If its rank has submitted it, everything before it has ended. A user's task or a send is ready and runs, because
-//!   receives and sends that wait hold no unit. A receive is matched, because its sender has ended all earlier tasks, so
-//!   it is not held back by a limit on pending tasks and submits the send, which is ready.
+//!   receives and sends that wait hold no unit. A receive is matched, because its sender has ended all earlier tasks,
+//!   so it is not held back by a limit on pending tasks and submits the send, which is ready.
 //! - If its rank has not submitted it, no earlier task of the rank is pending, so nothing holds back its submissions.
 //!
 //! Messages do not wait for each other's memory: a region goes into a packet only if its receiver has reserved memory

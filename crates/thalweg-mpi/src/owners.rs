@@ -42,7 +42,7 @@ pub fn cyclic(at: TileAt<'_>) -> usize {
 }
 
 /// Tiles of a matrix to a grid of `rows` by `columns` ranks, repeated in both dimensions, as ScaLAPACK does: for
-/// factorizations. Without so many ranks, the ranks that exist take the others' tiles in turn.
+/// factorizations. With fewer ranks, the ranks that exist take the others' tiles in turn.
 ///
 /// ```
 /// use thalweg_mpi::owners::{TileAt, block_cyclic};

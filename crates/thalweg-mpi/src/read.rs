@@ -1,6 +1,6 @@
 //! Values on one rank or on all.
 //!
-//! A read is a submission whose task runs on each reader, so it needs no message of its own kind.
+//! A read is a submission whose task runs on each reader, so it needs no other kind of message.
 
 use crate::cluster::Cluster;
 use crate::data::{ClusterData, Tile};

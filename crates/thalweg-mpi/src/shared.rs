@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Poison { to: usize, number: u64, check: u64, failure: Failure },
     /// A region is ready to be filled, for a task with this name and place.
     Receive { from: usize, number: u64, check: u64, item: Box<dyn Incoming>, whose: Whose },
-    /// The program has reached a collective call, after so many submissions with this hash.
+    /// The program has reached a collective call, after `index` submissions with this hash.
     Enter { collective: u64, index: u64, hash: u64, place: String },
     /// All tasks of this rank before a collective call have ended.
     Done { collective: u64, failures: Vec<Failure> },

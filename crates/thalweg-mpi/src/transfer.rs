@@ -3,8 +3,8 @@
 //!
 //! Dependences inside of a rank are therefore the runtime's own: a receive into a copy waits for the tasks that read
 //! the copy's last version, and a write of the home copy waits for the sends of its last version. Both tasks release
-//! their unit at once; the communication thread ends them. A region that is not contiguous is packed by the send's body,
-//! on a unit, and unpacked by the communication thread.
+//! their unit at once; the communication thread ends them. A region that is not contiguous is packed by the send's
+//! body, on a unit, and unpacked by the communication thread.
 //!
 //! A send accesses its region as an `outcome`: if the region is poisoned, the message is the failure, and the receive
 //! fails with it.
@@ -64,7 +64,7 @@ impl<T: Element, S: Dims> Incoming for In<T, S> {
     }
 }
 
-/// What a message is about, for its check: a data object, a tile and a box, or a contribution to it.
+/// The subject of a message, for its check: a data object, a tile and a box, or a contribution to it.
 pub(crate) type Label = (u64, u32, Block);
 
 /// Sends a region of a local array to a rank.

@@ -44,35 +44,32 @@ pub(crate) fn hash(values: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Describes the first difference between the logs of all ranks; `None` in place of a rank that is gone.
+/// Describes the first difference between the logs of all ranks; `None` if there is none.
+///
+/// All logs are compared with the longest. A rank that only lags has not submitted another task, so a missing
+/// submission counts only if no two differ, and then that of the rank that has come farthest.
 pub(crate) fn first_difference(logs: &[Option<Vec<Entry>>]) -> Option<String> {
     let known = || logs.iter().enumerate().filter_map(|(rank, log)| Some((rank, log.as_ref()?)));
-    let (base, first) = known().next()?;
-    let find = |log: &[Entry], index: u64| {
-        let at = index.checked_sub(log.first()?.index)?;
-        log.get(usize::try_from(at).ok()?).cloned()
-    };
-    let mut found: Option<(u64, String)> = None;
-    for (rank, log) in known().skip(1) {
-        let begin = first.first().map_or(0, |e| e.index).max(log.first().map_or(0, |e| e.index));
-        let end = first.last().map_or(0, |e| e.index + 1).max(log.last().map_or(0, |e| e.index + 1));
-        for index in begin..end {
-            let (here, there) = (find(first, index), find(log, index));
-            if here.as_ref().map(|e| e.hash) == there.as_ref().map(|e| e.hash) {
-                continue;
-            }
-            let name = |rank: usize, entry: Option<Entry>| match entry {
-                Some(Entry { name, place, .. }) => format!("`{name}` at {place} on rank {rank}"),
-                None => format!("missing on rank {rank}"),
-            };
-            let text = format!("submission {index} is {}, but {}", name(base, here), name(rank, there));
-            if found.as_ref().is_none_or(|(least, _)| index < *least) {
-                found = Some((index, text));
-            }
-            break;
+    let end = |log: &[Entry]| log.last().map_or(0, |entry| entry.index + 1);
+    let begin = |log: &[Entry]| log.first().map_or(0, |entry| entry.index);
+    let find = |log: &[Entry], index: u64| log.get(usize::try_from(index - begin(log)).ok()?).cloned();
+    let (base, longest) = known().max_by_key(|(rank, log)| (end(log), std::cmp::Reverse(*rank)))?;
+    let (mut differs, mut missing) = (None::<(u64, usize)>, None::<(u64, usize)>);
+    for (rank, log) in known().filter(|(rank, _)| *rank != base) {
+        let mut common = begin(log).max(begin(longest))..end(log).min(end(longest));
+        let hash = |log, index| find(log, index).map(|entry: Entry| entry.hash);
+        if let Some(index) = common.find(|index| hash(log, *index) != hash(longest, *index)) {
+            differs = Some(differs.unwrap_or((index, rank)).min((index, rank)));
+        } else if end(log) < end(longest) {
+            missing = Some(missing.unwrap_or((end(log), rank)).max((end(log), rank)));
         }
     }
-    found.map(|(_, text)| text)
+    let (index, rank) = differs.or(missing)?;
+    let name = |rank: usize| match logs[rank].as_ref().and_then(|log| find(log, index)) {
+        Some(Entry { name, place, .. }) => format!("`{name}` at {place} on rank {rank}"),
+        None => format!("missing on rank {rank}"),
+    };
+    Some(format!("submission {index} is {}, but {}", name(base.min(rank)), name(base.max(rank))))
 }
 
 #[cfg(test)]
@@ -94,7 +91,10 @@ mod tests {
         let logs = [log(&["a", "b", "c"]), log(&["a", "b", "d"]), log(&["a", "x", "c"])];
         let text = "submission 1 is `b` at x.rs:1:1 on rank 0, but `x` at x.rs:1:1 on rank 2";
         assert_eq!(first_difference(&logs).unwrap(), text);
-        let logs = [log(&["a"]), log(&["a", "b"])];
+        let logs = [log(&[]), log(&["a", "b", "c"]), log(&["a", "b", "d"])];
+        let text = "submission 2 is `c` at x.rs:1:1 on rank 1, but `d` at x.rs:1:1 on rank 2";
+        assert_eq!(first_difference(&logs).unwrap(), text, "a rank that lags does not differ");
+        let logs = [log(&["a"]), log(&["a", "b"]), log(&[])];
         assert_eq!(
             first_difference(&logs).unwrap(),
             "submission 1 is missing on rank 0, but `b` at x.rs:1:1 on rank 1"

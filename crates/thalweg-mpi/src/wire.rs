@@ -8,7 +8,7 @@
 //! | eager | number, check, length, bytes | a region's bytes |
 //! | bulk | number, check, length | the region's bytes follow by the transport, under the number's tag |
 //! | poison | number, check, failure | the region has no value |
-//! | credit | bytes | so many bytes of eager records have been used by their receiver |
+//! | credit | bytes | this many bytes of eager records have been used by their receiver |
 //! | enter | collective, submission, hash, place | the sender has reached a collective call |
 //! | done | collective, failures | the sender's tasks have ended |
 //! | result | collective, failures | the failures of all ranks |

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs an example on so many ranks and returns its output.
+/// Runs an example on this many ranks and returns its output.
 fn mpirun(ranks: usize, example: &str, arguments: &[&str]) -> Option<(bool, String)> {
     let installed = Command::new("mpirun").arg("--version").output().is_ok_and(|output| output.status.success());
     if !installed {

@@ -1,4 +1,4 @@
-//! Random programs: on any number of ranks, over a network with random delays, they compute what one loop computes.
+//! Random programs: on any number of ranks, over a network with random delays, they compute the same as one loop.
 
 mod program;
 

@@ -78,7 +78,7 @@ pub(crate) struct Callable {
 }
 
 impl Callable {
-    /// Runs `call` with the callable on a unit's thread, and notes what it returns.
+    /// Runs `call` with the callable on a unit's thread, and notes the result.
     #[inline]
     pub(crate) fn run<A>(
         self,

@@ -1,9 +1,9 @@
 //! Arrays in the memory of CUDA and HIP devices: the views of bodies with a stream, and regions that other libraries
 //! hold.
 //!
-//! Libraries use them in place, by `__cuda_array_interface__` (which HIP has as well) and by DLPack. Invariant: an array
-//! gives its address only while the elements are there: a view while its body runs, and a held region as long as the
-//! array or a tensor of it exists.
+//! Libraries use them in place, by `__cuda_array_interface__` (which HIP has as well) and by DLPack. Invariant: an
+//! array gives its address only while the elements are there: a view while its body runs, and a held region as long as
+//! the array or a tensor of it exists.
 
 use crate::data::Access;
 use crate::dlpack::{READ_ONLY, capsule, hold};
@@ -17,7 +17,7 @@ use thalweg::dlpack::{DlDevice, Tensor};
 use thalweg::dynamic::Dtype;
 use thalweg::ids::SpaceId;
 
-/// The parts of an array that do not depend on who keeps its elements.
+/// The layout of an array, and the place of its elements.
 pub(crate) struct Elements {
     pub(crate) first: usize,
     pub(crate) shape: Vec<usize>,
@@ -152,8 +152,8 @@ impl DeviceArray {
         let strides: Vec<isize> = elements.strides.iter().map(|stride| *stride as isize).collect();
         let data_type = elements.dtype.data_type().expect("numbers have a type of DLPack");
         let first = std::ptr::with_exposed_provenance_mut(elements.first);
-        // SAFETY: this array keeps a held region in place; the elements of a body's view are there while it runs, as its
-        // caller knows.
+        // SAFETY: this array keeps a held region in place. The elements of a body's view are there while it runs, and
+        // its stream, which is the consumer's, orders the work on them.
         let tensor = unsafe {
             let owner = this.clone().unbind();
             Tensor::from_parts(owner, first, elements.device, data_type, &elements.shape, &strides)

@@ -19,8 +19,8 @@ use thalweg::kernel::{Addressed, RawTask};
 
 /// The stream of a body for CUDA or HIP. All work of the body is enqueued on it, and the body does not wait for it.
 ///
-/// `cupy.cuda.ExternalStream(stream.handle)` and `torch.cuda.ExternalStream(stream.handle)` use it; so do libraries that
-/// know `__cuda_stream__`.
+/// `cupy.cuda.ExternalStream(stream.handle)` and `torch.cuda.ExternalStream(stream.handle)` use it, and so do libraries
+/// that know `__cuda_stream__`.
 #[pyclass(module = "thalweg", frozen)]
 pub(crate) struct Stream {
     /// The address of the stream: a `CUstream` or `hipStream_t`.
@@ -90,7 +90,7 @@ impl StreamBody {
     }
 }
 
-/// A task's bodies for accelerators, of which one runs at most.
+/// A task's bodies for accelerators. At most one of them runs.
 pub(crate) struct DeviceBodies {
     launches: Vec<Launch>,
     cuda: Option<StreamBody>,

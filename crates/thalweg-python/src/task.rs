@@ -13,7 +13,6 @@ use crate::runtime::Shell;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 use thalweg::dynamic::{AnyAccess, AnyView};
@@ -50,29 +49,25 @@ impl TaskBuilder {
     }
 }
 
-/// Makes the body of a task with these accesses, and the accesses themselves.
+/// Makes the body of a task with these accesses.
 fn body(
     py: Python<'_>,
     shell: &Arc<Shell>,
     body: &Bound<'_, PyAny>,
     given: &mut dyn Iterator<Item = &Access>,
     has_slot: bool,
-) -> PyResult<(Body, List, Option<Arc<Slot>>)> {
-    let (mut accesses, mut arguments) = (List::new(), Arguments::new());
+) -> (Body, Option<Arc<Slot>>) {
     if let Ok(compiled) = body.cast::<Compiled>() {
-        for access in given {
-            accesses.push(access.any()?);
-        }
-        return Ok((Body::Compiled(compiled.get().body(py, shell.is_cancelled.clone())), accesses, None));
+        return (Body::Compiled(compiled.get().body(py, shell.is_cancelled.clone())), None);
     }
+    let mut arguments = Arguments::new();
     for access in given {
-        accesses.push(access.any()?);
         let (owner, dropped, is_shown) = (access.owner.clone(), access.dropped, access.is_shown());
         arguments.push(Argument { owner, dropped, is_shown });
     }
     let slot = has_slot.then(Arc::<Slot>::default);
     let callable = callable(shell, body, slot.clone());
-    Ok((Body::Python(PythonBody { callable, arguments }), accesses, slot))
+    (Body::Python(PythonBody { callable, arguments }), slot)
 }
 
 pub(crate) fn callable(shell: &Shell, body: &Bound<'_, PyAny>, slot: Option<Arc<Slot>>) -> Callable {
@@ -125,7 +120,7 @@ impl Options {
         &self,
         shell: &Shell,
         (name, place): (Cow<'static, str>, CallSite),
-        (bodies, accesses): (Bodies, List),
+        (bodies, given): (Bodies, &mut dyn ExactSizeIterator<Item = &Access>),
         wants_handle: bool,
     ) -> PyResult<Option<TaskHandle>> {
         macro_rules! send {
@@ -135,36 +130,37 @@ impl Options {
                 if wants_handle { builder.submit_handle().map(Some) } else { builder.submit().map(|_| None) }
             }};
         }
-        let (count, mut given) = (accesses.len(), accesses.into_iter());
-        let mut next = || given.next().expect("there are as many as counted");
-        // A few accesses are a tuple, which needs no memory of its own; a list needs some for each of its forms.
+        let count = given.len();
+        let mut next = || given.next().expect("there are as many as counted").any();
+        // Up to three accesses are a tuple, because a list allocates memory three times per task.
         let submitted = match (bodies.cores, bodies.devices, count) {
             (Some(body), None, 1) => {
-                send!((next(),), it => it.cpu(move |_, (mut a,)| body.run(std::slice::from_mut(&mut a))))
+                send!((next()?,), it => it.cpu(move |_, (mut a,)| body.run(std::slice::from_mut(&mut a))))
             }
             (Some(body), None, 2) => {
-                send!((next(), next()), it => it.cpu(move |_, (a, b)| body.run(&mut [a, b])))
+                send!((next()?, next()?), it => it.cpu(move |_, (a, b)| body.run(&mut [a, b])))
             }
             (Some(body), None, 3) => {
-                send!((next(), next(), next()), it => it.cpu(move |_, (a, b, c)| body.run(&mut [a, b, c])))
+                send!((next()?, next()?, next()?), it => it.cpu(move |_, (a, b, c)| body.run(&mut [a, b, c])))
             }
             (Some(body), None, _) => {
-                send!(given.collect::<Vec<_>>(), it => it.cpu(move |_, mut views| body.run(&mut views)))
+                send!(list(given)?, it => it.cpu(move |_, mut views| body.run(&mut views)))
             }
             (Some(body), Some(devices), _) => {
-                send!(given.collect::<Vec<_>>(), it => devices.add(it).cpu(move |_, mut views| body.run(&mut views)))
+                send!(list(given)?, it => devices.add(it).cpu(move |_, mut views| body.run(&mut views)))
             }
             (None, devices, _) => {
                 let devices = devices.expect("a task has a body");
-                send!(given.collect::<Vec<_>>(), it => devices.add(it))
+                send!(list(given)?, it => devices.add(it))
             }
         };
         submitted.map_err(|error| submit_error(&error))
     }
 }
 
-/// The accesses of a task, on their way to its submission.
-type List = SmallVec<[AnyAccess; 3]>;
+fn list(given: &mut dyn ExactSizeIterator<Item = &Access>) -> PyResult<Vec<AnyAccess>> {
+    given.map(Access::any).collect()
+}
 
 /// The bodies of a task: that for cores, and those for accelerators.
 struct Bodies {
@@ -192,8 +188,8 @@ impl TaskBuilder {
     /// Submits the task with this body for cores: a callable, or a `Compiled` function.
     ///
     /// A task may have bodies for accelerators as well, or instead; the unit that runs it uses the one that fits best.
-    /// `gpu` is a launch of a kernel, or a list of launches, for devices of all kinds. `cuda` and `hip` are callables of
-    /// a `Stream` and a `DeviceArray` for each access: they enqueue work on the stream, and do not wait for it.
+    /// `gpu` is a launch of a kernel, or a list of launches, for devices of all kinds. `cuda` and `hip` are callables
+    /// of a `Stream` and a `DeviceArray` for each access: they enqueue work on the stream, and do not wait for it.
     #[pyo3(signature = (callable = None, *, gpu = None, cuda = None, hip = None))]
     fn __call__(
         &self,
@@ -211,28 +207,26 @@ impl TaskBuilder {
         let given = self.accesses.bind(py);
         let list = || given.iter_borrowed().map(|access| access.cast::<Access>().expect("as checked").get());
         let is_for_devices = gpu.is_some() || cuda.is_some() || hip.is_some();
-        let (name, bodies, accesses, slot) = if let (Some(callable), false) = (callable, is_for_devices) {
+        let (name, bodies, slot) = if let (Some(callable), false) = (callable, is_for_devices) {
             let name = self.options.name(py, callable)?;
-            let (body, accesses, slot) = body(py, &self.shell, callable, &mut list(), true)?;
-            (name, Bodies { cores: Some(body), devices: None }, accesses, slot)
+            let (body, slot) = body(py, &self.shell, callable, &mut list(), true);
+            (name, Bodies { cores: Some(body), devices: None }, slot)
         } else {
             let (devices, slot) = DeviceBodies::new(&self.shell, (gpu, cuda, hip), &mut list())?;
-            let cores = callable.map(|callable| body(py, &self.shell, callable, &mut list(), false)).transpose()?;
             let name = match (&self.options.name, gpu) {
                 (Some(name), _) => name.clone().into(),
                 (None, Some(_)) if callable.is_none() && cuda.is_none() && hip.is_none() => devices.name().into(),
                 (None, _) => self.options.name(py, named)?,
             };
-            let accesses = list().map(Access::any).collect::<PyResult<_>>()?;
-            let mut cores = cores.map(|(body, ..)| body);
+            let mut cores = callable.map(|callable| body(py, &self.shell, callable, &mut list(), false).0);
             match &mut cores {
                 Some(Body::Python(body)) => body.callable.slot = Some(slot.clone()),
                 Some(Body::Compiled(body)) => body.slot = Some(slot.clone()),
                 None => {}
             }
-            (name, Bodies { cores, devices: Some(devices) }, accesses, Some(slot))
+            (name, Bodies { cores, devices: Some(devices) }, Some(slot))
         };
-        let handle = self.options.submit(&self.shell, (name, place), (bodies, accesses), true)?;
+        let handle = self.options.submit(&self.shell, (name, place), (bodies, &mut list()), true)?;
         let handle = handle.expect("a handle is wanted");
         self.shell.throttle(py)?;
         Ok(Task { handle, slot, shell: self.shell.clone(), place })
@@ -270,11 +264,10 @@ impl LoopBuilder {
     fn __call__(&self, py: Python<'_>, callable: &Bound<'_, PyAny>) -> PyResult<()> {
         let (name, place) = (self.options.name(py, callable)?, place::here(py));
         for index in 0..self.lists[0].len() {
-            let mut given = self.lists.iter().map(|list| list[index].get());
-            let (body, accesses, _) = body(py, &self.shell, callable, &mut given, false)?;
-            let named = (name.clone(), place);
-            let bodies = Bodies { cores: Some(body), devices: None };
-            self.options.submit(&self.shell, named, (bodies, accesses), false)?;
+            let given = || self.lists.iter().map(|list| list[index].get());
+            let (body, _) = body(py, &self.shell, callable, &mut given(), false);
+            let (named, bodies) = ((name.clone(), place), Bodies { cores: Some(body), devices: None });
+            self.options.submit(&self.shell, named, (bodies, &mut given()), false)?;
             self.shell.throttle(py)?;
         }
         Ok(())

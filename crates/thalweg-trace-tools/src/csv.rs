@@ -13,8 +13,8 @@ use std::io;
 use std::path::Path;
 
 /// Writes `tasks.csv`, `dependences.csv`, `accesses.csv`, `regions.csv`, `copies.csv`, `states.csv`, `memory.csv`,
-/// `notes.csv`, `decisions.csv`, `units.csv`, `spaces.csv`, `threads.csv`, `sites.csv`, `data.csv` and `facts.csv` into
-/// a folder, which is created if it is missing. Files of these names are replaced.
+/// `drops.csv`, `policies.csv`, `notes.csv`, `decisions.csv`, `units.csv`, `spaces.csv`, `threads.csv`, `sites.csv`,
+/// `data.csv` and `facts.csv` into a folder, which is created if it is missing. Files of these names are replaced.
 ///
 /// # Errors
 /// Returns an error if the folder or a file cannot be written; the error names it.

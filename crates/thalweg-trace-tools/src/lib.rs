@@ -20,6 +20,6 @@ pub mod summary;
 pub mod text;
 
 pub use thalweg_trace::{
-    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, ReadError, Region, Site,
-    State, StateKind, Task, Trace, Unit, frame, record,
+    Access, AccessMode, Copy, Data, Decision, Dependence, Drop, DropReason, Memory, Note, NoteKind, Outcome, ReadError,
+    Region, Site, State, StateKind, Task, Trace, Unit, frame, record,
 };

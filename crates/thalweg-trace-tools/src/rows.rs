@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// The owner of one or more layers. Owners sort in the order in which their rows appear on screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner {
-    /// The thread that leads a unit, or one of the unit's devices.
-    Unit { unit: usize, device: Option<usize> },
+    /// The thread that leads a unit, or one of the unit's devices, or a stream of a device.
+    Unit { unit: usize, device: Option<usize>, stream: Option<usize> },
     /// Bodies that were recorded without a unit.
     NoUnit,
     /// A thread that leads no unit.
@@ -60,15 +60,21 @@ pub(crate) enum Edge {
 }
 
 impl Owner {
+    /// Returns the owner that stands for the thread that leads a unit.
+    pub(crate) fn unit(unit: usize) -> Self {
+        Self::Unit { unit, device: None, stream: None }
+    }
+
     /// Returns the name of the row.
     pub(crate) fn name(self, trace: &Trace) -> String {
         match self {
-            Self::Unit { unit, device: None } => match trace.units.get(unit) {
+            Self::Unit { unit, device: None, .. } => match trace.units.get(unit) {
                 Some(known) => format!("unit {unit} {}", known.kind),
                 None => format!("unit {unit}"),
             },
-            Self::Unit { unit, device: Some(device) } => {
-                format!("{} device {device}", Self::Unit { unit, device: None }.name(trace))
+            Self::Unit { unit, device: Some(device), stream } => {
+                let name = format!("{} device {device}", Self::unit(unit).name(trace));
+                stream.map_or(name.clone(), |stream| format!("{name} stream {stream}"))
             }
             Self::NoUnit => "no unit".to_owned(),
             Self::Thread(thread) => match trace.threads.get(thread) {
@@ -82,7 +88,7 @@ impl Owner {
     /// Returns whether slices may nest. Only host threads run a body inside another body or inside a state.
     fn nests(self, trace: &Trace) -> bool {
         match self {
-            Self::Unit { unit, device: None } => trace.units.get(unit).is_none_or(|unit| unit.kind == "CPU"),
+            Self::Unit { unit, device: None, .. } => trace.units.get(unit).is_none_or(|unit| unit.kind == "CPU"),
             Self::Unit { .. } | Self::Link { .. } => false,
             Self::NoUnit | Self::Thread(_) => true,
         }
@@ -123,18 +129,19 @@ pub(crate) fn process_name(trace: &Trace) -> String {
 
 /// Returns all rows of a trace, sorted by owner. Every unit has a row, even if nothing ran on it.
 pub(crate) fn rows(trace: &Trace) -> Vec<Row> {
-    let units = (0..trace.units.len()).map(|unit| (Owner::Unit { unit, device: None }, Vec::new()));
+    let units = (0..trace.units.len()).map(|unit| (Owner::unit(unit), Vec::new()));
     let mut by_owner: BTreeMap<Owner, Vec<Slice>> = units.collect();
     let mut add = |owner, start, end: u64, entry| {
         by_owner.entry(owner).or_default().push(Slice { start, end: end.max(start), entry });
     };
     for (at, task) in trace.tasks.iter().enumerate() {
         let (Some(start), Some(end)) = (task.start, task.end) else { continue };
-        let owner = task.unit.map_or(Owner::NoUnit, |unit| Owner::Unit { unit, device: task.device });
+        let (device, stream) = (task.device, task.stream);
+        let owner = task.unit.map_or(Owner::NoUnit, |unit| Owner::Unit { unit, device, stream });
         add(owner, start, end, Entry::Task(at));
     }
     for (at, state) in trace.states.iter().enumerate() {
-        let owner = state.unit.map_or(Owner::Thread(state.thread), |unit| Owner::Unit { unit, device: None });
+        let owner = state.unit.map_or(Owner::Thread(state.thread), Owner::unit);
         add(owner, state.start, state.end, Entry::State(at));
     }
     for (at, copy) in trace.copies.iter().enumerate() {

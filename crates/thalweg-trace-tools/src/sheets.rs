@@ -1,10 +1,10 @@
 //! The tables of a trace as plain values for CSV files and databases, with their names, columns and rows.
 //!
 //! Names of time columns end in `_ns`; their values are nanoseconds since the runtime was built. In the tables of
-//! tasks, units, spaces, sites, threads, regions and data, the first column is the ID by which other tables refer
-//! to the row. Unknown values are null. This module does not access files.
+//! tasks, units, spaces, sites, threads, policies, regions and data, the first column is the ID by which other tables
+//! refer to the row. Unknown values are null. This module does not access files.
 
-use crate::{AccessMode, NoteKind, Outcome, StateKind, Trace};
+use crate::{AccessMode, DropReason, NoteKind, Outcome, StateKind, Trace};
 use std::io;
 
 /// A value in a row.
@@ -48,7 +48,7 @@ impl Sheet {
 }
 
 /// All tables.
-pub(crate) const SHEETS: [Sheet; 15] = [
+pub(crate) const SHEETS: [Sheet; 17] = [
     Sheet {
         name: "tasks",
         columns: &[
@@ -61,6 +61,9 @@ pub(crate) const SHEETS: [Sheet; 15] = [
             "submitter",
             "ready_ns",
             "placed_ns",
+            "policy",
+            "expected_ns",
+            "expected_end_ns",
             "reserved_ns",
             "launched_ns",
             "start_ns",
@@ -70,6 +73,7 @@ pub(crate) const SHEETS: [Sheet; 15] = [
             "wait_ns",
             "unit",
             "device",
+            "stream",
             "outcome",
         ],
         texts: &["name", "outcome"],
@@ -117,7 +121,7 @@ pub(crate) const SHEETS: [Sheet; 15] = [
     },
     Sheet {
         name: "copies",
-        columns: &["start_ns", "end_ns", "waited_ns", "source", "target", "bytes", "data", "task", "evicts"],
+        columns: &["start_ns", "end_ns", "waited_ns", "source", "target", "bytes", "data", "task", "evicts", "stream"],
         texts: &[],
         has_key: false,
         indices: &["data", "task", "start_ns"],
@@ -126,7 +130,8 @@ pub(crate) const SHEETS: [Sheet; 15] = [
                 let [start, end, waited] = [copy.start, copy.end, copy.waited].map(Number);
                 let [from, to] = [copy.from, copy.to].map(index);
                 let (bytes, data, task) = (Number(copy.bytes), Number(copy.data), copy.task.map_or(Null, index));
-                visit(&[start, end, waited, from, to, bytes, data, task, flag(copy.evicts)])
+                let stream = copy.stream.map_or(Null, index);
+                visit(&[start, end, waited, from, to, bytes, data, task, flag(copy.evicts), stream])
             })
         },
     },
@@ -153,6 +158,27 @@ pub(crate) const SHEETS: [Sheet; 15] = [
             let mut each = trace.memory.iter();
             each.try_for_each(|memory| visit(&[Number(memory.at), index(memory.space), Number(memory.bytes)]))
         },
+    },
+    Sheet {
+        name: "drops",
+        columns: &["at_ns", "space", "bytes", "data", "reason"],
+        texts: &["reason"],
+        has_key: false,
+        indices: &["data"],
+        rows: |trace, visit| {
+            trace.drops.iter().try_for_each(|drop| {
+                let (bytes, data) = (Number(drop.bytes), Number(drop.data));
+                visit(&[Number(drop.at), index(drop.space), bytes, data, Text(drop_reason(drop.why))])
+            })
+        },
+    },
+    Sheet {
+        name: "policies",
+        columns: &["policy", "name"],
+        texts: &["name"],
+        has_key: true,
+        indices: &[],
+        rows: |trace, visit| names(&trace.policies, visit),
     },
     Sheet {
         name: "notes",
@@ -277,6 +303,16 @@ fn note_name(note: NoteKind) -> &'static str {
     }
 }
 
+/// Returns `evicted`, `written back`, `released` or `lost`.
+pub(crate) fn drop_reason(why: DropReason) -> &'static str {
+    match why {
+        DropReason::Evicted => "evicted",
+        DropReason::WrittenBack => "written back",
+        DropReason::Released => "released",
+        DropReason::Lost => "lost",
+    }
+}
+
 /// Returns `read`, `write`, `update`, `commutative`, `reduction`, `order` or `concurrent`.
 fn mode_name(mode: AccessMode) -> &'static str {
     match mode {
@@ -312,6 +348,9 @@ fn tasks(trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
             task.submitter.map_or(Null, index),
             Number(ready),
             some(task.placed),
+            task.policy.map_or(Null, index),
+            some(task.expected),
+            some(task.expected_end),
             some(task.reserved),
             some(task.launched),
             some(task.start),
@@ -321,6 +360,7 @@ fn tasks(trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
             some(task.start.map(|start| start - ready)),
             task.unit.map_or(Null, index),
             task.device.map_or(Null, index),
+            task.stream.map_or(Null, index),
             task.outcome.map_or(Null, |outcome| Text(outcome_name(outcome))),
         ])
     })

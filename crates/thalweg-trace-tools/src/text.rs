@@ -23,6 +23,16 @@ pub fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
+/// Formats a ratio with three digits: `0.98×`, `12.5×`, `340×`.
+pub fn ratio(ratio: f64) -> String {
+    let digits = match ratio {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{ratio:.digits$}×")
+}
+
 /// Formats a count with its noun: `1 task`, `12 tasks`.
 pub fn counted(number: u64, noun: &str) -> String {
     let plural = match noun.strip_suffix('y') {
@@ -73,6 +83,7 @@ mod tests {
         durations.into_iter().for_each(|(ns, text)| assert_eq!(duration(ns), text));
         assert_eq!(duration(999_999), "1 ms");
         assert_eq!(duration(84_000_000_000), "84 s");
+        assert_eq!([ratio(0.984), ratio(9.996), ratio(340.2)], ["0.98×", "10.0×", "340×"]);
         assert_eq!(bytes(640), "640 B");
         assert_eq!(bytes(1 << 20), "1 MiB");
         assert_eq!(bytes(u64::MAX), "16384 PiB");

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use thalweg_trace_tools::analysis::{Activity, Analysis};
 use thalweg_trace_tools::summary::{Run, compare, summary};
-use thalweg_trace_tools::text::{bytes, duration, share};
+use thalweg_trace_tools::text::{bytes, duration, ratio, share};
 use thalweg_trace_tools::{Copy, Outcome, StateKind, Task, Trace, Unit, csv};
 
 fn summary_of(trace: &Trace) -> String {
@@ -43,6 +43,42 @@ fn bounds(trace: &Trace) -> (u64, u64) {
     }
     let waits = trace.states.iter().filter(|state| state.kind == StateKind::Wait && state.start <= last);
     (begin, waits.map(|wait| wait.end).max().unwrap_or(0).max(last))
+}
+
+/// Returns, for each policy with estimates, its name, the begin of its line, and the possible ends: several names may
+/// have equally bad estimates.
+fn estimates(trace: &Trace) -> Vec<(String, String, Vec<String>)> {
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len().div_ceil(2) - 1]
+    };
+    let of_policy = |(number, policy): (usize, &String)| {
+        let placed: Vec<usize> =
+            (0..trace.tasks.len()).filter(|task| trace.tasks[*task].policy == Some(number)).collect();
+        let times = |task: &Task| Some((time(task)?.max(1) as f64) / (task.expected?.max(1) as f64));
+        let mut by_name = BTreeMap::<&str, Vec<f64>>::new();
+        for task in placed.iter().filter(|task| trace.tasks[**task].outcome == Some(Outcome::Done)) {
+            times(&trace.tasks[*task])
+                .into_iter()
+                .for_each(|of| by_name.entry(trace.name(*task)).or_default().push(of));
+        }
+        let all: Vec<f64> = by_name.values().flatten().copied().collect();
+        let by_name: Vec<(&str, f64)> = by_name.into_iter().map(|(name, of)| (name, median(of))).collect();
+        let factor = |of: f64| of.max(1.0 / of);
+        let worst = by_name.iter().map(|(_, of)| factor(*of)).fold(0.0, f64::max);
+        let worst = by_name.into_iter().filter(|(_, of)| factor(*of) > worst * 0.999_999);
+        let clean = |name: &str| name.replace('\n', "\\n").replace('\t', "\\t");
+        let ends = worst.map(|(name, of)| format!("; worst: {} {}", clean(name), ratio(of))).collect();
+        let tasks = if placed.len() == 1 { "1 task".to_owned() } else { format!("{} tasks", placed.len()) };
+        let count = all.len();
+        (count > 0).then(|| {
+            let median = ratio(median(all));
+            let begin =
+                format!("estimates {policy}: measured {median} of the estimate in the median, for {count} of {tasks}");
+            (policy.clone(), begin, ends)
+        })
+    };
+    trace.policies.iter().enumerate().filter_map(of_policy).collect()
 }
 
 proptest! {
@@ -98,7 +134,14 @@ proptest! {
         let mut by_total: Vec<_> = names.iter().collect();
         by_total.sort_by_key(|(name, tasks)| (std::cmp::Reverse(total(tasks)), **name));
         let wait = |task: &usize| trace.tasks[*task].start.map(|start| start - trace.tasks[*task].ready.unwrap());
-        for (name, tasks) in by_total.iter().take(4) {
+        let policies = estimates(&trace);
+        for (policy, begin, ends) in &policies {
+            let line = lines.iter().find(|line| line.starts_with(begin));
+            prop_assert!(line.is_some(), "no {:?} in {:#?}", begin, lines);
+            prop_assert!(ends.iter().any(|end| line.unwrap().ends_with(end)), "{policy}: {:?} in {:#?}", ends, lines);
+        }
+        prop_assert_eq!(lines.iter().filter(|line| line.starts_with("estimates ")).count(), policies.len());
+        for (name, tasks) in by_total.iter().take(4 - policies.len()) {
             let times: Vec<u64> = tasks.iter().filter_map(|task| time(&trace.tasks[*task])).collect();
             let waits: Vec<u64> = tasks.iter().filter_map(wait).collect();
             let failed = tasks.iter().filter(|task| trace.tasks[**task].outcome == Some(Outcome::Failed)).count();

@@ -202,6 +202,7 @@ fn short_memory_is_found() {
         data: 1,
         task: None,
         evicts: true,
+        stream: None,
     });
     trace.notes.push(Note { at: 100, task: 2, kind: NoteKind::Refused });
     state(&mut trace, StateKind::Sleep, Some(0), 0, 10_000);

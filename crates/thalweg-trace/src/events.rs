@@ -5,10 +5,10 @@
 use crate::frame::Recording;
 use crate::joins::{self, Gate};
 use crate::record::{
-    self, Between, End, GateRole, Happened, NO_TASK, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of,
+    self, Between, Dropped, End, GateRole, Happened, NO_TASK, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of,
 };
 use crate::rounds::{Repeated, Rounds};
-use crate::tables::{Access, AccessMode, Copy, Decision, Dependence, Memory, Note, State, Task, Trace};
+use crate::tables::{Access, AccessMode, Copy, Decision, Dependence, Drop, Memory, Note, State, Task, Trace};
 use std::collections::HashMap;
 
 /// How and where a body ran.
@@ -18,7 +18,17 @@ pub(crate) struct Ran {
     pub(crate) end: u64,
     unit: u32,
     device: u16,
+    stream: Option<u32>,
     outcome: End,
+}
+
+/// The placement of a task: its time, the policy, and the nanoseconds that the policy expected of the body and until
+/// the body's end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Choice {
+    pub(crate) at: u64,
+    policy: u8,
+    expected: [Option<u64>; 2],
 }
 
 /// The records about a task so far.
@@ -27,7 +37,8 @@ pub(crate) struct Known {
     /// The time of submission, the site, and the thread.
     pub(crate) submitted: Option<(u64, u32, usize)>,
     parent: Option<u64>,
-    pub(crate) stages: [Option<u64>; 6],
+    pub(crate) stages: [Option<u64>; 5],
+    pub(crate) placed: Option<Choice>,
     pub(crate) ran: Option<Ran>,
 }
 
@@ -54,6 +65,7 @@ pub(crate) struct Events {
     copies: Vec<(Copy, u64)>,
     states: Vec<State>,
     memory: Vec<Memory>,
+    drops: Vec<Drop>,
     decisions: Vec<Decision>,
     end: u64,
 }
@@ -129,9 +141,10 @@ impl Events {
                     let (data, carries_value) = (data_of(small), time_of(first) & 1 == 1);
                     self.dependences.push(Edge { from: record[1], to: subject, data, carries_value });
                 }
-                record::RAN | record::DONE => {
+                record::RAN | record::DONE | record::RAN_IN_STREAM => {
+                    let stream = record.get(3).map(|stream| *stream as u32);
                     let (task, duration, device) = match record {
-                        [_, task, word] => (*task, word & ((1 << 48) - 1), (word >> 48) as u16),
+                        [_, task, word, ..] => (*task, word & ((1 << 48) - 1), (word >> 48) as u16),
                         _ => {
                             let (task, duration) = record::of_done(record[1]);
                             (task, duration, 0)
@@ -139,18 +152,31 @@ impl Events {
                     };
                     let (unit, outcome) = unit_of(small);
                     let outcome = [End::Done, End::Failed, End::Detached][usize::from(outcome).min(2)];
-                    let ran = Ran { start: span(duration), end: time, unit, device, outcome };
+                    let ran = Ran { start: span(duration), end: time, unit, device, stream, outcome };
                     match self.rounds.have(task) {
                         true => self.rounds.note(task, ran.start, Repeated::Ran(ran)),
                         false => self.tasks.entry(task).or_default().ran = Some(ran),
                     }
                 }
                 record::STAGE => {
-                    let stage = usize::from(unit_of(small).1).min(Stage::Ended as usize);
-                    match self.rounds.have(record[1]) {
-                        true => self.rounds.note(record[1], time, Repeated::Stage(stage)),
-                        false => self.tasks.entry(record[1]).or_default().stages[stage] = Some(time),
+                    let stage = (small as usize).min(Stage::Ended as usize);
+                    match self.rounds.have(subject) {
+                        true => self.rounds.note(subject, time, Repeated::Stage(stage)),
+                        false => self.tasks.entry(subject).or_default().stages[stage] = Some(time),
                     }
+                }
+                record::PLACED | record::ESTIMATED => {
+                    let expected = record.get(1).map_or([None; 2], |word| record::of_estimate(*word));
+                    let choice = Choice { at: time, policy: unit_of(small).1, expected };
+                    match self.rounds.have(subject) {
+                        true => self.rounds.note(subject, time, Repeated::Placed(choice)),
+                        false => self.tasks.entry(subject).or_default().placed = Some(choice),
+                    }
+                }
+                record::DROPPED => {
+                    let reasons = [Dropped::Evicted, Dropped::WrittenBack, Dropped::Released, Dropped::Lost];
+                    let (space, why) = (small as u16 as usize, reasons[((small >> 16) as usize).min(3)]);
+                    self.drops.push(Drop { at: time, space, bytes: record[1], data: record[2], why });
                 }
                 record::REPLAYED => self.rounds.submitted(record[1], record[2], small & 1 == 1, (time, thread)),
                 record::GATE => {
@@ -169,7 +195,8 @@ impl Events {
                         bytes: record[3],
                         data: record[4],
                         task: None,
-                        evicts: small == record::Why::Evicted as u32,
+                        evicts: unit_of(small).1 == record::Why::Evicted as u8,
+                        stream: unit_of(small).0.checked_sub(1).map(|stream| stream as usize),
                     },
                     record[5],
                 )),
@@ -216,8 +243,9 @@ impl Events {
         let places: HashMap<u64, usize> = known.iter().enumerate().map(|(at, (number, _))| (*number, at)).collect();
         let task = |(number, known): (u64, Known)| {
             let (submitted, site, submitter) = known.submitted.expect("others were left out");
-            let [ready, placed, reserved, launched, _, ended] = known.stages;
-            let ran = known.ran;
+            let [ready, reserved, launched, _, ended] = known.stages;
+            let (ran, placed) = (known.ran, known.placed);
+            let [expected, expected_end] = placed.map_or([None; 2], |placed| placed.expected);
             Task {
                 number,
                 site: (site as usize).min(trace.sites.len() - 1),
@@ -225,7 +253,10 @@ impl Events {
                 submitted,
                 submitter: Some(submitter),
                 ready,
-                placed,
+                placed: placed.map(|placed| placed.at),
+                policy: placed.map(|placed| usize::from(placed.policy)).filter(|number| *number < trace.policies.len()),
+                expected,
+                expected_end,
                 reserved,
                 launched,
                 start: ran.map(|ran| ran.start),
@@ -233,6 +264,7 @@ impl Events {
                 finished: ended.or(ran.map(|ran| ran.end)),
                 unit: ran.and_then(|ran| unit_with(ran.unit)),
                 device: ran.and_then(|ran| ran.device.checked_sub(1)).map(usize::from),
+                stream: ran.and_then(|ran| ran.stream).map(|stream| stream as usize),
                 outcome: ran.map(|ran| ran.outcome),
             }
         };
@@ -253,9 +285,11 @@ impl Events {
         let copy = |(copy, task): (Copy, u64)| Copy { task: places.get(&task).copied(), ..copy };
         trace.copies = self.copies.drain(..).map(copy).collect();
         (trace.states, trace.memory, trace.decisions) = (self.states, self.memory, self.decisions);
+        trace.drops = self.drops;
         trace.copies.sort_by_key(|copy| copy.end);
         trace.states.sort_by_key(|state| state.end);
         trace.memory.sort_by_key(|memory| memory.at);
+        trace.drops.sort_by_key(|drop| drop.at);
         trace.notes.sort_by_key(|note| note.at);
         trace.decisions.sort_by_key(|decision| decision.at);
         trace.end = self.end;

@@ -22,7 +22,7 @@
 /// The first eight bytes of a trace file.
 pub const MAGIC: [u8; 8] = *b"THALWEG\x1a";
 /// The version of the format. Readers reject all other versions.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// A frame with lines `key TAB value`; see [`Trace`](crate::Trace) for the keys.
 pub const META: u32 = 1;
 /// A frame with sites.

@@ -18,6 +18,6 @@ mod tables;
 
 pub use read::ReadError;
 pub use tables::{
-    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Region, Site, State,
-    StateKind, Task, Trace, Unit,
+    Access, AccessMode, Copy, Data, Decision, Dependence, Drop, DropReason, Memory, Note, NoteKind, Outcome, Region,
+    Site, State, StateKind, Task, Trace, Unit,
 };

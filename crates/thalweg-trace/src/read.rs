@@ -112,6 +112,16 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Adds a name from a line with its number and the name.
+fn numbered(names: &mut Vec<String>, line: &str) {
+    let (number, name) = line.split_once(' ').unwrap_or((line, ""));
+    let number = number.parse::<usize>().unwrap_or(0);
+    if number < 1 << 20 {
+        names.resize(names.len().max(number + 1), String::new());
+        names[number] = name.to_owned();
+    }
+}
+
 impl Reader {
     /// Reads the frame at byte `at`; returns where the next frame begins.
     fn frame(&mut self, bytes: &[u8], at: usize) -> Result<usize, String> {
@@ -143,15 +153,8 @@ impl Reader {
                     self.trace.units.push(Unit { kind: kind.to_owned(), width: width.parse().unwrap_or(1) });
                 }
                 "space" => self.trace.spaces.push(value.to_owned()),
-                "thread" => {
-                    let (number, name) = value.split_once(' ').unwrap_or((value, ""));
-                    let number = number.parse::<usize>().unwrap_or(0);
-                    if number < 1 << 20 {
-                        let threads = &mut self.trace.threads;
-                        threads.resize(threads.len().max(number + 1), String::new());
-                        threads[number] = name.to_owned();
-                    }
-                }
+                "thread" => numbered(&mut self.trace.threads, value),
+                "policy" => numbered(&mut self.trace.policies, value),
                 key => drop(self.trace.facts.insert(key.to_owned(), value.to_owned())),
             }
         }

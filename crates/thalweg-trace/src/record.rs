@@ -6,13 +6,16 @@
 //! another purpose.
 //!
 //! A task on a core takes 24 bytes ([`NEXT`], [`DONE`]), or 32 if several threads submit tasks alternately
-//! ([`SUBMITTED`]). A task with dependences takes 8 bytes more ([`SUBJECT`]), and each dependence takes 8.
+//! ([`SUBMITTED`]). A task with dependences takes 8 bytes more ([`SUBJECT`]), and each dependence takes 8. If a policy
+//! places tasks, a task takes some 90 bytes with an estimate ([`ESTIMATED`]), because its stages interleave with those
+//! of others.
 //!
 //! Invariants:
 //! 1. The length of a record in words follows from its kind alone ([`words`]). So a reader can skip records of a
 //!    known kind that it does not interpret, but not records of an unknown kind.
-//! 2. [`PARENT`], [`VALUE`], [`ORDER`], [`FAR`], [`NODE`] and [`ACCESS`] records concern the *subject*: the task that
-//!    the latest [`SUBMITTED`], [`NEXT`] or [`SUBJECT`] record of the same thread names.
+//! 2. [`PARENT`], [`VALUE`], [`ORDER`], [`FAR`], [`NODE`], [`ACCESS`], [`STAGE`], [`PLACED`] and [`ESTIMATED`] records
+//!    concern the *subject*: the task that the latest [`SUBMITTED`], [`NEXT`] or [`SUBJECT`] record of the same thread
+//!    names.
 //! 3. Neither the subject nor the task before a [`NEXT`] record is named in another frame than that record, unless
 //!    both frames are from the same chunk of the writer. So records can be dropped chunk by chunk.
 
@@ -35,9 +38,10 @@ pub const FAR: u8 = 7;
 /// A body has ended; the record's time is its end. Small field: unit (20 bits) and outcome (4 bits). Word 1: the
 /// task's number. Word 2: the body's duration in ticks (48 bits) and its device plus one (16 bits).
 pub const RAN: u8 = 8;
-/// A task has reached a stage. Small field: unit (20 bits) and stage (4 bits). Word 1: the task's number.
+/// The subject has reached a stage other than being placed. Small field: the stage ([`Stage`]).
 pub const STAGE: u8 = 9;
-/// A copy has ended. Small field: the reason. Word 1: duration in ticks. Word 2: ticks spent waiting for the link
+/// A copy has ended. Small field: the stream on the device plus one, or 0 (20 bits), and the reason (4 bits). Word 1:
+/// duration in ticks. Word 2: ticks spent waiting for the link
 /// (32 bits), source space (16 bits), destination space (16 bits). Word 3: bytes. Word 4: the data object. Word 5: the
 /// number of the task for which the copy was made, or [`NO_TASK`].
 pub const COPY: u8 = 10;
@@ -74,6 +78,17 @@ pub const BEGUN: u8 = 19;
 /// one of the consecutive replays to which the join belongs. Word 4: the part.
 pub const GATE: u8 = 20;
 
+/// A policy has chosen a unit for the subject. Small field: unit (20 bits) and policy (4 bits, [`NO_POLICY`] if it was
+/// none). The names of policies are among the facts about the run.
+pub const PLACED: u8 = 22;
+/// Like [`PLACED`], by a policy that has an estimate. Word 1: see [`estimate`].
+pub const ESTIMATED: u8 = 23;
+/// A replica was dropped. Small field: space (16 bits) and reason ([`Dropped`], 8 bits). Word 1: bytes. Word 2: the
+/// data object.
+pub const DROPPED: u8 = 24;
+/// Like [`RAN`], for a body in a stream of its device. Word 3: the number of the stream.
+pub const RAN_IN_STREAM: u8 = 25;
+
 /// A dependence of a join or on a join. Small field: the data object. Bits 32..64: see [`node`].
 pub const NODE: u8 = 21;
 
@@ -84,6 +99,8 @@ pub const FIRST_JOIN: u64 = 1 << 55;
 pub const NO_TASK: u64 = u64::MAX;
 /// Stands for the site of a task without a site, and for the data object of a dependence without one.
 pub const UNKNOWN: u32 = (1 << 24) - 1;
+/// Stands for no policy.
+pub const NO_POLICY: u8 = 15;
 /// Stands for the unit of a thread that leads no unit.
 pub const NO_UNIT: u32 = (1 << 20) - 1;
 
@@ -105,16 +122,28 @@ pub enum End {
 pub enum Stage {
     /// All predecessors have ended, so the task is now with the policy.
     Ready = 0,
-    /// The policy has chosen a unit.
-    Placed = 1,
     /// Memory for the task's regions is reserved.
-    Reserved = 2,
+    Reserved = 1,
     /// The task's data have arrived, so the task is in its unit's queue.
-    Launched = 3,
+    Launched = 2,
     /// The task is in its device's queue.
-    Issued = 4,
+    Issued = 3,
     /// The task has ended, some time after its body returned ([`End::Detached`]).
-    Ended = 5,
+    Ended = 4,
+}
+
+/// The reason why a replica was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Dropped {
+    /// Its memory was needed for other data, and its contents were valid elsewhere.
+    Evicted = 0,
+    /// Its memory was needed for other data, and its contents were written back first.
+    WrittenBack = 1,
+    /// Its data object was released.
+    Released = 2,
+    /// Its device was lost.
+    Lost = 3,
 }
 
 /// The activity of a thread between bodies.
@@ -192,9 +221,10 @@ pub enum Mode {
 #[inline]
 pub const fn words(kind: u8) -> Option<usize> {
     match kind {
-        PARENT | SUBJECT | VALUE | ORDER | ACCESS | NEXT | NODE => Some(1),
-        BASE | SUBMITTED | FAR | STAGE | STATE | MEMORY | NOTE | DONE => Some(2),
-        RAN | DECISION | REPLAYED | BEGUN => Some(3),
+        PARENT | SUBJECT | VALUE | ORDER | ACCESS | NEXT | NODE | STAGE | PLACED => Some(1),
+        BASE | SUBMITTED | FAR | STATE | MEMORY | NOTE | DONE | ESTIMATED => Some(2),
+        RAN | DECISION | REPLAYED | BEGUN | DROPPED => Some(3),
+        RAN_IN_STREAM => Some(4),
         GATE => Some(5),
         COPY => Some(6),
         _ => None,
@@ -223,6 +253,22 @@ pub const fn long(kind: u8, payload: u64) -> u64 {
 #[inline]
 pub const fn of_unit(unit: u32, bits: u8) -> u32 {
     (if unit < NO_UNIT { unit } else { NO_UNIT }) | (bits as u32 & 15) << 20
+}
+
+/// Returns word 1 of an [`ESTIMATED`] record: the nanoseconds that the policy expects of the task's body, and those
+/// until the body's end, as two `f32` (relative precision 10⁻⁷). Unknown times are NaN.
+#[inline]
+pub const fn estimate(body_ns: f32, end_ns: f32) -> u64 {
+    body_ns.to_bits() as u64 | (end_ns.to_bits() as u64) << 32
+}
+
+/// Returns the two times in word 1 of an [`ESTIMATED`] record in nanoseconds, as far as they are known.
+#[inline]
+pub fn of_estimate(word: u64) -> [Option<u64>; 2] {
+    [word as u32, (word >> 32) as u32].map(|bits| {
+        let ns = f32::from_bits(bits);
+        (ns >= 0.0).then_some(f64::from(ns).round() as u64)
+    })
 }
 
 const DONE_BITS: u32 = 40;

@@ -3,7 +3,7 @@
 //! Records of runs name the tasks of the recording. The replays of a recording never overlap, so the time of an event
 //! says to which replay it belongs.
 
-use crate::events::{Edge, Events, Ran, data_of, mode_of};
+use crate::events::{Choice, Edge, Events, Ran, data_of, mode_of};
 use crate::frame::{RecordedDependence, Recording};
 use crate::record::{Happened, NO_TASK, Stage};
 use std::collections::{BTreeMap, HashMap};
@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) enum Repeated {
     Ran(Ran),
     Stage(usize),
+    Placed(Choice),
     Note(Happened),
 }
 
@@ -128,6 +129,7 @@ impl Rounds {
             match event {
                 Repeated::Ran(ran) => events.tasks.entry(task).or_default().ran = Some(ran),
                 Repeated::Stage(stage) => events.tasks.entry(task).or_default().stages[stage] = Some(at),
+                Repeated::Placed(choice) => events.tasks.entry(task).or_default().placed = Some(choice),
                 Repeated::Note(note) => events.notes.push((at, task, note)),
             }
         }

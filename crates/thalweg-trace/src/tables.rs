@@ -1,7 +1,9 @@
 //! In-memory representation of a trace: tables of events, with all times in nanoseconds since the runtime was
 //! built.
 
-pub use crate::record::{Between as StateKind, End as Outcome, Happened as NoteKind, Mode as AccessMode};
+pub use crate::record::{
+    Between as StateKind, Dropped as DropReason, End as Outcome, Happened as NoteKind, Mode as AccessMode,
+};
 use std::collections::HashMap;
 
 /// The trace of a run.
@@ -24,6 +26,8 @@ pub struct Trace {
     pub units: Vec<Unit>,
     /// The names of the address spaces, indexed by space number. The first one is host memory.
     pub spaces: Vec<String>,
+    /// The names of the policies that placed tasks, indexed by policy number.
+    pub policies: Vec<String>,
     /// The names of threads that recorded something.
     pub threads: Vec<String>,
     /// The source locations where tasks are submitted, with the tasks' names.
@@ -42,6 +46,8 @@ pub struct Trace {
     pub copies: Vec<Copy>,
     /// The states of threads between bodies, in order of their ends.
     pub states: Vec<State>,
+    /// The replicas that were dropped, in order of time.
+    pub drops: Vec<Drop>,
     /// The bytes in use in each space: one entry per change, in order of time.
     pub memory: Vec<Memory>,
     /// Events of tasks other than running, in order of time.
@@ -101,8 +107,15 @@ pub struct Task {
     pub submitter: Option<usize>,
     /// When the task's last predecessor had ended; `None` if no policy placed the task. See [`Trace::ready`].
     pub ready: Option<u64>,
-    /// When a policy chose the task's unit.
+    /// When the task's unit was chosen.
     pub placed: Option<u64>,
+    /// The policy that chose the unit, as an index in `policies`; `None` if no policy did.
+    pub policy: Option<usize>,
+    /// The duration that the policy expected of the task's body on the chosen unit.
+    pub expected: Option<u64>,
+    /// The time from the policy's decision to the body's end, as the policy expected it. Policies decide when the task
+    /// becomes ready.
+    pub expected_end: Option<u64>,
     /// When memory for the task's regions was reserved.
     pub reserved: Option<u64>,
     /// When the task's data had arrived and the task entered its unit's queue.
@@ -117,6 +130,8 @@ pub struct Task {
     pub unit: Option<usize>,
     /// The device that ran the task.
     pub device: Option<usize>,
+    /// The stream of the device in which the task ran; `None` if the device has no streams.
+    pub stream: Option<usize>,
     /// How the task's body ended.
     pub outcome: Option<Outcome>,
 }
@@ -179,6 +194,23 @@ pub struct Copy {
     pub task: Option<usize>,
     /// Whether the copy made room for other data. Otherwise a task needed the data.
     pub evicts: bool,
+    /// The stream of the device that made the copy; `None` if it is unknown.
+    pub stream: Option<usize>,
+}
+
+/// A replica that was dropped, so that its memory can be used for other data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drop {
+    /// When it was dropped.
+    pub at: u64,
+    /// The space.
+    pub space: usize,
+    /// The number of bytes of the replica.
+    pub bytes: u64,
+    /// The data object.
+    pub data: u64,
+    /// The reason.
+    pub why: DropReason,
 }
 
 /// A state of a thread between bodies.

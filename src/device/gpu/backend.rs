@@ -183,14 +183,24 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// The same requirements as for [`Self::copy_in`].
     unsafe fn copy_out(&self, stream: &Self::Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError>;
 
-    /// Enqueues a copy within the memory of this device, or from another device in the domain to this device.
-    ///
-    /// If the device can [reach](Self::reach) the other one's memory, that was called before.
+    /// Returns the device that owns this memory, as [`Self::copy_across`] takes it, and requests access to it if it is
+    /// another one in the domain. Without access, copies go through the host.
+    fn source(&self, _base: usize) -> Result<usize, DeviceError> {
+        Ok(0)
+    }
+
+    /// Enqueues a copy within the memory of this device, or from another device in the domain to this device. `source`
+    /// is the result of [`Self::source`] for the first of the two handles.
     ///
     /// # Safety
     /// The same requirements as for [`Self::copy_in`].
-    unsafe fn copy_across(&self, stream: &Self::Stream, from: usize, to: usize, slab: &Slab)
-    -> Result<(), DeviceError>;
+    unsafe fn copy_across(
+        &self,
+        stream: &Self::Stream,
+        source: usize,
+        between: [usize; 2],
+        slab: &Slab,
+    ) -> Result<(), DeviceError>;
 
     /// Compiles a program, or loads its code from the cache.
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError>;

@@ -50,9 +50,6 @@ impl<B: Backend> Gpu<B> {
     /// # Safety
     /// The same requirements as for [`Device::copy`](crate::device::Device::copy).
     unsafe fn ready(&self, copy: &DeviceCopy) -> Result<Option<Ready<B>>, DeviceError> {
-        if let (End::Device(from), End::Device(_)) = (&copy.from, &copy.to) {
-            self.backend.reach(from.base); // the copy goes through the host if this fails
-        }
         if !self.blocks(copy) {
             return Ok(Some((None, *copy)));
         }
@@ -84,13 +81,13 @@ impl<B: Backend> Gpu<B> {
         then: impl FnOnce(&mut State<B>, B::Event, Option<Timed<B>>) -> R,
     ) -> Result<R, DeviceError> {
         debug_assert!(!self.blocks(copy), "a copy that blocks is made on a spare stream");
-        let number = stream_of(copy);
+        let (number, source) = (stream_of(copy), self.source_of(copy)?);
         let Stream { stream, state } = &self.streams[number];
         let (error, end) = {
             let mut state = state.lock(); // any thread may enqueue copies
             let begun = self.begin_work(number)?;
             // SAFETY: the caller's promise.
-            let enqueued = unsafe { self.enqueue_slabs(stream, copy) };
+            let enqueued = unsafe { self.enqueue_slabs(stream, copy, source) };
             let enqueued = enqueued.and_then(|()| self.end_work(stream, begun));
             match (enqueued, self.backend.record(stream)) {
                 (Ok(times), Ok(end)) => return Ok(then(&mut state, end, times)),
@@ -119,7 +116,7 @@ impl<B: Backend> Gpu<B> {
             // Without page-locked memory, the call blocks this thread.
             let (memory, piece) = self.ready(piece)?.unwrap_or((None, *piece));
             staged.extend(memory);
-            self.enqueue_slabs(stream, &piece)
+            self.enqueue_slabs(stream, &piece, self.source_of(&piece)?)
         };
         match self.blocks(copy) {
             true => staging::pieces(copy).try_for_each(|piece| enqueue(&piece)),
@@ -180,18 +177,28 @@ impl<B: Backend> Gpu<B> {
     /// The same requirements as for [`Device::copy`](crate::device::Device::copy).
     unsafe fn make_blocking(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
         may_block();
-        let spare = self.spare.lock().pop();
+        let (source, spare) = (self.source_of(copy)?, self.spare.lock().pop());
         let stream = spare.map_or_else(|| self.backend.stream(), Ok)?;
         // SAFETY: the caller's promise.
-        let copied = unsafe { self.enqueue_slabs(&stream, copy) };
+        let copied = unsafe { self.enqueue_slabs(&stream, copy, source) };
         let ended = self.backend.record(&stream).and_then(|end| self.backend.synchronize(&end));
         self.spare.lock().push(stream);
         copied.and(ended)
     }
 
+    /// Returns the device from whose memory a copy between devices reads, as the backend knows it; 0 for other copies.
+    fn source_of(&self, copy: &DeviceCopy) -> Result<usize, DeviceError> {
+        match (&copy.from, &copy.to) {
+            (End::Device(from), End::Device(_)) => self.backend.source(from.base),
+            _ => Ok(0),
+        }
+    }
+
+    /// Enqueues the slabs of a copy, whose [source](Self::source_of) is known.
+    ///
     /// # Safety
     /// The same requirements as for [`Device::copy`](crate::device::Device::copy).
-    unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<(), DeviceError> {
+    unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy, source: usize) -> Result<(), DeviceError> {
         for slab in slabs::slabs_of(copy) {
             // SAFETY: the slab is part of the box, and the caller keeps both ends of the box valid until the copy has
             // ended.
@@ -204,7 +211,7 @@ impl<B: Backend> Gpu<B> {
                         self.backend.copy_out(stream, from.base, *first, &slab)?;
                     }
                     (End::Device(from), End::Device(to)) => {
-                        self.backend.copy_across(stream, from.base, to.base, &slab)?;
+                        self.backend.copy_across(stream, source, [from.base, to.base], &slab)?;
                     }
                     (End::Host { .. }, End::Host { .. }) => unreachable!("a device copies from or to a device"),
                 }

@@ -1,11 +1,13 @@
 //! Launching several tasks as one graph, which is kept so that it can be launched again.
 //!
-//! While a run of tasks is being enqueued, its launches are only recorded ([`Capture`]). The recording is divided
-//! into parts, each with the launches of one task. Then the recording is compared with earlier recordings of the same
-//! run ([`Known`]). If both have the same launches, the earlier graph is launched again. If only argument values
-//! differ, the graph's nodes are first given the new values, provided that the interface supports changing them.
-//! Making a graph takes longer than the launches themselves, so a graph is made only when a run has had the same
-//! shape twice, or, on interfaces whose nodes cannot be changed, the same shape and values twice.
+//! While a run of tasks is being enqueued, its launches are only recorded ([`Capture`]). The recording is divided into
+//! parts, each with the launches of one task. A task with reductions has two parts: its body, and the combination of
+//! its contributions, because only the combination waits for earlier users of the region. Then the recording is
+//! compared with earlier recordings of the same run ([`Known`]). If both have the same launches, the earlier graph is
+//! launched again. If only argument values differ, the graph's nodes are first given the new values, provided that the
+//! interface supports changing them. Making a graph takes longer than the launches themselves, so a graph is made only
+//! when a run has had the same shape twice, or, on interfaces whose nodes cannot be changed, the same shape and values
+//! twice.
 //!
 //! Invariants:
 //! 1. The nodes of a graph have the values of the capture that is stored with the graph.
@@ -60,6 +62,8 @@ struct Part {
     first: usize,
     /// The position at which the part's predecessors end and those of the next part begin.
     before_end: usize,
+    /// Whether the part belongs to the same task as the part before it.
+    continues: bool,
 }
 
 /// The state that is kept for one run on one device.
@@ -87,12 +91,19 @@ impl<B: Backend> Capture<B> {
     /// Begins a new part, which runs after the parts in `after`. The following launches belong to it.
     pub(super) fn begin_part(&mut self, after: &[u32]) {
         self.before.extend_from_slice(after);
-        self.parts.push(Part { first: self.launches.len(), before_end: self.before.len() });
+        self.parts.push(Part { first: self.launches.len(), before_end: self.before.len(), continues: false });
     }
 
-    /// Marks the current part as failed, so that none of its launches are made.
+    /// Begins a new part of the same task, which runs after the current part and those in `after`.
+    pub(super) fn continue_part(&mut self, after: &[u32]) {
+        self.before.extend(self.parts.len().checked_sub(1).map(|part| part as u32));
+        self.begin_part(after);
+        self.parts.last_mut().expect("the part has begun").continues = true;
+    }
+
+    /// Marks the current task as failed, so that none of the launches of its parts are made.
     pub(super) fn drop_part(&mut self) {
-        let first = self.parts.last().map_or(0, |part| part.first);
+        let first = self.parts.iter().rfind(|part| !part.continues).map_or(0, |part| part.first);
         self.launches.truncate(first);
         self.arguments.truncate(self.launches.last().map_or(0, |launch| launch.arguments_end));
         self.is_whole = false;

@@ -60,7 +60,8 @@ use self::session::Session;
 use self::streams::{Flight, Stream};
 use self::times::{Begun, Timed, Times};
 use super::{
-    Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, LastVisit, Mark, TaskSession, Waker,
+    Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, LastVisit, Mark, TaskSession, Took,
+    Waker,
 };
 use crate::coherence::CopyId;
 use crate::error::DeviceError;
@@ -366,7 +367,7 @@ impl<B: Backend> Accelerator for Gpu<B> {
         let in_flight = self.tasks.lock().len();
         let times = self.times.as_ref().inspect(|times| times.look(&self.backend));
         let mut flights = Vec::new();
-        for Stream { stream, state } in &self.streams {
+        for (number, Stream { stream, state }) in (0..).zip(&self.streams) {
             let looked = state.lock().look(&self.backend, stream, in_flight, times, &mut flights);
             if let Err(error) = looked {
                 return self.fail_all(&error, ended);
@@ -375,7 +376,10 @@ impl<B: Backend> Accelerator for Gpu<B> {
                 continue;
             }
             let first = ended.len();
-            ended.extend(flights.drain(..).map(|(flight, took)| Completion { mark: flight.end(), result: Ok(took) }));
+            ended.extend(flights.drain(..).map(|(flight, took)| {
+                let took = Took { stream: Some(number), ..took };
+                Completion { mark: flight.end(), result: Ok(took) }
+            }));
             let mut tasks = self.tasks.lock();
             for completion in &ended[first..] {
                 if let Completion { mark: Mark::Task(task), result: Ok(took) } = completion {

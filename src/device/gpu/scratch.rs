@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! 1. The users of a block within one session are ordered: each runs after the one before it.
-//! 2. A part never gets the same block twice.
+//! 2. A part never gets the same block twice, nor one that a part holds which it continues.
 //! 3. Blocks are chosen in the order in which the task before used them, among blocks of one capacity. So a replay gets
 //!    the addresses of the replay before it, and its graph need not be changed.
 
@@ -55,6 +55,17 @@ impl<M> Scratch<M> {
             self.know(begin, *part);
         }
         self.ends.push(self.known.len());
+    }
+
+    /// Begins the next part, which runs after the current part and those in `after`, and which also uses the blocks of
+    /// the current part.
+    pub(super) fn continue_part(&mut self, after: &[u32]) {
+        let before = self.part;
+        let after: Vec<u32> = [before].into_iter().chain(after.iter().copied()).collect();
+        self.begin_part(&after);
+        for at in (0..self.used.len()).filter(|at| self.used[*at].1 == before).collect::<Vec<_>>() {
+            self.mark(at);
+        }
     }
 
     /// Adds what a part knows to the row that begins at `begin`, which is the last.
@@ -193,7 +204,7 @@ mod tests {
         /// In random graphs, the users of a block are ordered by the edges, and a replay gets the same blocks.
         #[test]
         fn users_of_a_block_are_ordered(
-            parts in prop::collection::vec((prop::collection::vec(any::<u32>(), 0..3), 0..3usize), 1..60),
+            parts in prop::collection::vec((prop::collection::vec(any::<u32>(), 0..3), 0..3usize, 0..4u8), 1..60),
         ) {
             let mut session = Session::graph();
             let mut choices: Vec<Vec<Vec<usize>>> = Vec::new();
@@ -201,18 +212,26 @@ mod tests {
                 let mut reach: Vec<Vec<bool>> = Vec::new();
                 let mut users: std::collections::HashMap<usize, usize> = Default::default();
                 let mut taken = Vec::new();
-                for (part, (after, blocks)) in parts.iter().enumerate() {
+                for (part, (after, blocks, kind)) in parts.iter().enumerate() {
+                    let continues = *kind == 0 && part > 0;
                     let after: Vec<u32> = after.iter().filter(|_| part > 0).map(|n| n % part.max(1) as u32).collect();
                     let mut row = vec![false; parts.len()];
-                    for other in &after {
+                    let before = continues.then(|| part as u32 - 1);
+                    for other in after.iter().chain(&before) {
                         row[*other as usize] = true;
                         row.iter_mut().zip(&reach[*other as usize]).for_each(|(ours, theirs)| *ours |= theirs);
                     }
                     reach.push(row);
-                    session.0.begin_part(&after);
+                    if continues {
+                        session.0.continue_part(&after);
+                        users.values_mut().filter(|user| **user == part - 1).for_each(|user| *user = part);
+                    } else {
+                        session.0.begin_part(&after);
+                    }
                     let bases: Vec<usize> = (0..*blocks).map(|n| session.take(100 << n)).collect();
                     for base in &bases {
                         if let Some(user) = users.insert(*base, part) {
+                            prop_assert!(user != part, "part {} gets a block twice", part);
                             prop_assert!(reach[part][user], "part {} shares a block with part {}", part, user);
                         }
                     }

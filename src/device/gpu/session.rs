@@ -294,6 +294,13 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         }
     }
 
+    fn continue_part(&mut self, after: &[u32]) {
+        self.scratch.continue_part(after);
+        if let Some(capture) = &mut self.capture {
+            capture.continue_part(after);
+        }
+    }
+
     fn drop_part(&mut self) {
         if let Some(capture) = &mut self.capture {
             capture.drop_part();

@@ -201,7 +201,7 @@ impl<B: Backend> State<B> {
         let mut on_device = on_device.into_iter().flatten();
         let took = self.flights.drain(..count).map(|flight| {
             let on_device = on_device.next().flatten();
-            (flight, Took { elapsed_ns, on_device })
+            (flight, Took { elapsed_ns, on_device, stream: None })
         });
         ended.extend(took);
         Ok(())

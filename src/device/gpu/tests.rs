@@ -90,7 +90,7 @@ impl Backend for Arc<Scripted> {
         Ok(())
     }
 
-    unsafe fn copy_across(&self, _: &usize, _: usize, _: usize, _: &Slab) -> Result<(), DeviceError> {
+    unsafe fn copy_across(&self, _: &usize, _: usize, _: [usize; 2], _: &Slab) -> Result<(), DeviceError> {
         Ok(())
     }
 

@@ -283,7 +283,13 @@ impl Backend for OpenCl {
         self.enqueued(stream, "clEnqueueReadBuffer", event, &[from])
     }
 
-    unsafe fn copy_across(&self, stream: &Stream, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
+    unsafe fn copy_across(
+        &self,
+        stream: &Stream,
+        _: usize,
+        [from, to]: [usize; 2],
+        slab: &Slab,
+    ) -> Result<(), DeviceError> {
         let _turn = self.turns.take();
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let event = unsafe { copies::copy(&stream.queue, mem(from), mem(to), slab) };

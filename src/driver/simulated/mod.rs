@@ -92,7 +92,7 @@ impl Simulated {
         let may_end = self.react(|out| match event {
             Event::Finished(task, outcome) => {
                 if let Some(unit) = unit {
-                    self.shared.trace_measured(&task, unit, (None, None), &outcome);
+                    self.shared.trace_measured(&task, unit, (None, None, None), &outcome);
                 }
                 self.shared.discard(&task);
                 self.shared.end(task, outcome, unit.map(|unit| unit.index()), out);

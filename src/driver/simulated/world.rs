@@ -85,7 +85,7 @@ struct Arrival {
 impl Arrival {
     /// Returns the time that the copy has taken until now.
     fn time(&self, now: Nanos) -> CopyTime {
-        CopyTime { elapsed_ns: now - self.since, waited_ns: self.waited, on_device: None }
+        CopyTime { elapsed_ns: now - self.since, waited_ns: self.waited, on_device: None, stream: None }
     }
 }
 

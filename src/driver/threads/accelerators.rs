@@ -38,7 +38,7 @@ impl Threads {
             match host.inside(|| enqueue(*id, devices, &room, accelerator, &mut launch)) {
                 Ok(share) => {
                     if let Some(tracer) = &self.shared.tracer {
-                        tracer.stage(launch.task.shared().id, Some(UnitId(host.unit as u16)), Stage::Issued);
+                        tracer.stage(launch.task.shared().id, Stage::Issued);
                     }
                     engine.on(Event::Issued(&launch.task, share), out);
                     devices.queue(device).push(launch.task, launch.places);
@@ -97,14 +97,19 @@ impl Threads {
                                         Outcome::Done(self.span(took.elapsed_ns))
                                     }
                                 };
-                                let times = (Some(*device), took.on_device);
+                                let times = (Some(*device), took.on_device, took.stream);
                                 self.shared.trace_measured(&task, UnitId(slot as u16), times, &outcome);
                                 self.shared.end(task, outcome, Some(slot), out);
                             }
                             (InFlight::All(task, _), Err(error)) => {
                                 devices.lose(Some(*device), &error);
                                 let outcome = Outcome::Failed(FailureReason::Device(error));
-                                self.shared.trace_measured(&task, UnitId(slot as u16), (Some(*device), None), &outcome);
+                                self.shared.trace_measured(
+                                    &task,
+                                    UnitId(slot as u16),
+                                    (Some(*device), None, None),
+                                    &outcome,
+                                );
                                 self.shared.end(task, outcome, Some(slot), out);
                             }
                             (InFlight::Part(parts), result) => {

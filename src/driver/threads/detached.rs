@@ -113,7 +113,7 @@ impl Threads {
         let (task, outcome) = self.come_back(task, away);
         if !internal {
             if let Some(tracer) = &shared.tracer {
-                tracer.stage(id, Some(unit), Stage::Ended);
+                tracer.stage(id, Stage::Ended);
             }
             shared.away.ended_elsewhere(unit);
         }

@@ -128,6 +128,10 @@ impl Enqueue for Roomy<'_> {
         self.session.begin_part(after);
     }
 
+    fn continue_part(&mut self, after: &[u32]) {
+        self.session.continue_part(after);
+    }
+
     fn drop_part(&mut self) {
         self.session.drop_part();
     }

@@ -125,7 +125,7 @@ impl Threads {
     ) {
         let mut state = parts.0.lock();
         match result {
-            Ok(Took { elapsed_ns, on_device }) => {
+            Ok(Took { elapsed_ns, on_device, .. }) => {
                 state.elapsed_ns = state.elapsed_ns.max(elapsed_ns);
                 let both = |part: OnDevice| state.on_device.map_or(part, |others| others.with(part));
                 state.on_device = on_device.map(both).or(state.on_device);
@@ -153,7 +153,7 @@ impl Threads {
             task.body().keep();
             Outcome::Done(self.span(state.elapsed_ns))
         };
-        let times = (Some(device), state.on_device);
+        let times = (Some(device), state.on_device, None);
         drop(state);
         self.shared.trace_measured(&task, UnitId(slot as u16), times, &outcome);
         self.shared.end(task, outcome, Some(slot), out);
@@ -332,6 +332,10 @@ impl Enqueue for Sessions<'_> {
     }
 
     fn begin_part(&mut self, _: &[u32]) {
+        unreachable!("recorded tasks use one device");
+    }
+
+    fn continue_part(&mut self, _: &[u32]) {
         unreachable!("recorded tasks use one device");
     }
 

@@ -131,8 +131,8 @@ impl Threads {
         for ((unit, queue), entrance) in units.zip(entrances) {
             threads.push(start_unit(self, unit.clone(), queue, style.of(unit), entrance)?);
         }
-        for (device, jobs) in jobs.copies {
-            let (part, what) = (format!("copy{}", device.0), format!("the copies of {device}"));
+        for (device, direction, jobs) in jobs.copies {
+            let (part, what) = (format!("copy{}{direction}", device.0), format!("the copies of {device}"));
             helpers.push(start_helper(self, &part, what, style, move |threads, devices| {
                 while let Ok(job) = jobs.recv() {
                     let Some(event) = devices.serve(device, &job) else { return };

@@ -70,7 +70,7 @@ impl Placement {
         let (task, launched) = self.flow.launch(placed, !(after.is_empty() && combines_after.is_empty()));
         let (unit, device, places) = (launched.unit, launched.space.device(), launched.reserved.replicas.clone());
         let across = launched.across.clone();
-        self.trace(&task, unit, Stage::Launched);
+        self.trace(&task, Stage::Launched);
         out.push(match unit {
             None => Command::Run(task),
             Some(unit) => {

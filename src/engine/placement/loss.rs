@@ -17,8 +17,7 @@ use super::stages::{Assigned, Launched, Placed};
 use crate::depend::OwnedTask;
 use crate::engine::command::Command;
 use crate::error::TaskFailure;
-use crate::ids::{SpaceId, UnitId};
-use crate::trace::Stage;
+use crate::ids::SpaceId;
 use std::sync::Arc;
 
 impl Placement {
@@ -78,7 +77,10 @@ impl Placement {
     fn redirect(&mut self, task: OwnedTask, space: SpaceId, out: &mut Vec<Command>) {
         let bound = task.owned().as_ref().is_some_and(|side| side.space.is_some());
         match self.queue.least_busy_for(&task, &self.residency).filter(|_| !bound) {
-            Some(unit) => self.queue.assign(task, unit, &self.residency),
+            Some(unit) => {
+                self.trace_placed(&task, unit, false);
+                self.queue.assign(task, unit, &self.residency);
+            }
             None => {
                 let cause = self.residency.cause_of_device_loss(space).or_else(|| self.residency.last_loss().cloned());
                 task.set_poison(cause.expect("tasks are redirected only after a loss"));
@@ -97,7 +99,7 @@ impl Placement {
     /// Gives a task to this unit; if the unit can no longer run the task, redirects it.
     pub(super) fn assign_or_redirect(&mut self, task: OwnedTask, unit: usize, out: &mut Vec<Command>) {
         if self.residency.last_loss().is_none() || self.queue.suits(&task, unit, &self.residency) {
-            self.trace(&task, Some(UnitId(unit as u16)), Stage::Placed);
+            self.trace_placed(&task, unit, true);
             self.queue.assign(task, unit, &self.residency);
         } else {
             self.redirect(task, SpaceId::HOST, out);

@@ -64,12 +64,12 @@ use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{CopySample, SubmittedTask};
+use crate::sched::{CopySample, Decision, SubmittedTask};
 use crate::trace::{Stage, Tracer, Why};
 use flow::Flow;
 use needs::forgotten_by;
 use queue::{End, Queue};
-use residency::{Residency, Shortage};
+use residency::{Drop, Residency, Shortage};
 use smallvec::SmallVec;
 use stages::{Assigned, Placed, UnderWay};
 use std::sync::Arc;
@@ -80,6 +80,8 @@ pub(crate) struct Placement {
     residency: Residency,
     flow: Flow,
     tracer: Option<Arc<Tracer>>,
+    /// For each space, the bytes in use that the trace has last, if there is a trace.
+    traced_bytes: Vec<u64>,
 }
 
 impl Placement {
@@ -90,6 +92,7 @@ impl Placement {
             residency: Residency::new(capacities_bytes),
             flow: Flow::default(),
             tracer: None,
+            traced_bytes: Vec::new(),
         }
     }
 
@@ -97,6 +100,8 @@ impl Placement {
     pub(crate) fn traced_by(mut self, tracer: Option<Arc<Tracer>>) -> Self {
         if tracer.is_some() {
             self.queue.scheduler_mut().collect_decisions();
+            self.residency.collect_drops();
+            self.traced_bytes = vec![0; self.residency.spaces().count()];
         }
         self.tracer = tracer;
         self
@@ -107,17 +112,37 @@ impl Placement {
         self.queue.policy_name()
     }
 
-    /// If tracing is on, records the number of bytes in use in a device's memory.
-    fn trace_memory(&self, space: SpaceId) {
-        if let Some(tracer) = self.tracer.as_ref().filter(|_| !space.is_host()) {
-            tracer.memory(space, self.residency.bytes_in_use(space));
+    /// If tracing is on, records the decisions of distributions, the replicas that were dropped, and the bytes in use
+    /// in devices' memories, as far as these have changed.
+    fn trace_changes(&mut self) {
+        let Some(tracer) = &self.tracer else { return };
+        for Decision { space, instance, state, pivot } in self.queue.scheduler_mut().take_decisions() {
+            tracer.decided(space, instance, state as u8, pivot);
+        }
+        for Drop { data, space, bytes, why } in self.residency.take_drops() {
+            tracer.dropped(data, space, bytes, why);
+        }
+        for (space, traced) in self.residency.spaces().zip(&mut self.traced_bytes).skip(1) {
+            let bytes = self.residency.bytes_in_use(space);
+            if std::mem::replace(traced, bytes) != bytes {
+                tracer.memory(space, bytes);
+            }
         }
     }
 
     /// If tracing is on, records that a task has reached a stage.
-    fn trace(&self, task: &OwnedTask, unit: Option<UnitId>, stage: Stage) {
+    fn trace(&self, task: &OwnedTask, stage: Stage) {
         if let Some(tracer) = tracer_of(&self.tracer, task.shared()) {
-            tracer.stage(task.shared().id, unit, stage);
+            tracer.stage(task.shared().id, stage);
+        }
+    }
+
+    /// If tracing is on, records that a unit was chosen for a task, possibly by the policy.
+    fn trace_placed(&self, task: &OwnedTask, unit: usize, by_policy: bool) {
+        if let Some(tracer) = tracer_of(&self.tracer, task.shared()) {
+            let (id, unit) = (task.shared().id, UnitId(unit as u16));
+            let estimate = by_policy.then(|| self.queue.scheduler().estimate(id, unit)).flatten();
+            tracer.placed(id, unit, estimate.map(|of| (of.policy, [of.body_ns, of.end_ns])));
         }
     }
 
@@ -175,7 +200,7 @@ impl Placement {
         self.residency.register(&task);
         if let Some(tracer) = &self.tracer {
             task.body().accesses(&mut |access| tracer.know(access.datum.id, access.datum));
-            self.trace(&task, None, Stage::Ready);
+            self.trace(&task, Stage::Ready);
         }
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
             match self.residency.cause_of_device_loss(space) {
@@ -212,8 +237,15 @@ impl Placement {
                 let now = tracer.now();
                 [now.saturating_sub(since), now.saturating_sub(since) + waited, now]
             };
+            let stream = time.and_then(|time| time.stream);
             let time = time.map_or([tracer.now(); 3], |time| time.on_device.unwrap_or_else(|| since(time)));
-            tracer.copied(ended.data, ended.between, ended.bytes, time, (ended.waiters.first().copied(), why));
+            tracer.copied(
+                ended.data,
+                ended.between,
+                ended.bytes,
+                (time, stream),
+                (ended.waiters.first().copied(), why),
+            );
         }
         if let Some(CopyTime { elapsed_ns, waited_ns, .. }) = time {
             let UnderWay { between: (from, to), bytes, .. } = ended;
@@ -264,7 +296,6 @@ impl Placement {
     /// Notes that a replica's memory was freed.
     pub(super) fn released(&mut self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) {
         self.residency.released(space, bytes);
-        self.trace_memory(space);
         self.dispatch(out);
     }
 
@@ -286,6 +317,7 @@ impl Placement {
     /// Gives a unit a ready task for which `wanted` returns true, if there is such a task.
     pub(super) fn claim(&mut self, unit: usize, wanted: &dyn Fn(&OwnedTask) -> bool, out: &mut Vec<Command>) {
         if let Some(task) = self.queue.take_past_policy(unit, wanted, &self.residency) {
+            self.trace_placed(&task, unit, false);
             self.queue.assign(task, unit, &self.residency);
             self.dispatch(out);
         }
@@ -346,10 +378,7 @@ impl Placement {
 
     /// Gives tasks to units with room until no further task can be given.
     fn dispatch(&mut self, out: &mut Vec<Command>) {
-        if let Some(tracer) = &self.tracer {
-            let decisions = self.queue.scheduler_mut().take_decisions();
-            decisions.iter().for_each(|made| tracer.decided(made.space, made.instance, made.state as u8, made.pivot));
-        }
+        self.trace_changes();
         loop {
             let mut moved = self.serve_waiting(out);
             // Every unit gets its first task before any unit gets its second, so no unit idles while another unit has
@@ -364,7 +393,7 @@ impl Placement {
                 moved |= self.queue.has_room_in_memory(unit, &self.residency) && self.give_next(unit, out);
             }
             if !moved && !self.queue.judge(&self.residency, || self.flow.is_empty()) {
-                return;
+                return self.trace_changes();
             }
         }
     }
@@ -381,8 +410,7 @@ impl Placement {
                 }
                 match self.residency.reserve(&assigned) {
                     Ok(reserved) => {
-                        self.trace(&assigned.task, assigned.unit, Stage::Reserved);
-                        self.trace_memory(space);
+                        self.trace(&assigned.task, Stage::Reserved);
                         self.bring(Placed { assigned, reserved }, out);
                         moved = true;
                     }

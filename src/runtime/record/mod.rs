@@ -12,6 +12,7 @@ mod batches;
 mod condition;
 mod explanation;
 mod freeze;
+mod losses;
 mod plan;
 mod repeat;
 mod run;

@@ -13,6 +13,9 @@
 //!   destination comes after its tasks ([`by_destination`]). Tasks without a device or index form a run only if they
 //!   are ordered one after the other anyway: a run executes on a single device, and tasks that could run in parallel on
 //!   two devices must not be forced onto one.
+//! - A reduction that the device combines is a part of a run if the run contains its whole group: a task of the run
+//!   uses the region before the group, and another one after it. Members of a group do not fail with each other, which
+//!   the run could not tell tasks outside of it.
 //! - A run takes at most half of the device's memory; a larger run is cut in two.
 //!
 //! A run accesses the union of its tasks' regions, cut at all of their borders. Parts that are used in the same way
@@ -20,9 +23,9 @@
 //! only parts that some task writes. Overlapping blocks are in one piece of memory ([`PlannedAccess::hull`]), because a
 //! body sees each block as one piece.
 
-use super::batches::{Destination, by_destination, connected, is_chain, predecessors};
+use super::batches::{Before, Destination, by_destination, connected, is_chain, open_groups, predecessors};
 use super::explanation::Obstacle;
-use super::run::{Member, MemberRegion, PlannedAccess, Run, RunHints};
+use super::run::{Member, MemberRegion, Order, PlannedAccess, Run, RunHints};
 use super::step::{Graphable, RecordedRegion, Step};
 use crate::depend::Mode;
 use crate::ids::DataId;
@@ -115,9 +118,19 @@ impl Plan {
         first: usize,
         group: &[usize],
         tasks: &[Graphable<'_>],
-        before: &[Vec<usize>],
+        before: &[Before],
         candidates: &Candidates,
     ) {
+        let open = open_groups(group, tasks);
+        if !open.is_empty() {
+            for stretch in group.chunk_by(|a, b| open.contains(a) == open.contains(b)) {
+                match open.contains(&stretch[0]) {
+                    false => self.add_run(first, stretch, tasks, before, candidates),
+                    true => stretch.iter().for_each(|task| self.leave(first + task, reduction_of(&tasks[*task]))),
+                }
+            }
+            return;
+        }
         let obstacle = match group {
             [] => return,
             [one] => Obstacle::Alone { task: tasks[*one].name.to_owned() },
@@ -164,6 +177,12 @@ fn candidates_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, 
     if candidates.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((task, candidates)) }
 }
 
+/// Returns the reduction of a task as an obstacle.
+fn reduction_of(task: &Graphable<'_>) -> Option<Obstacle> {
+    let record = task.regions.iter().map(RecordedRegion::record).find(|record| record.is_reduced_in_place())?;
+    Some(Obstacle::Access { task: task.name.to_owned(), mode: record.mode })
+}
+
 /// The combined use of a part by all tasks of a run.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Use {
@@ -182,7 +201,7 @@ impl Use {
 }
 
 /// Returns the run of a group of tasks; `first` is the index of the step of the first task in `tasks`.
-fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<usize>]) -> Run {
+fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Before]) -> Run {
     // The regions of each data object, in the order of the data objects' first use.
     let mut by_data: FxHashMap<DataId, Vec<&RecordedRegion>> = FxHashMap::default();
     let mut order = Vec::new();
@@ -209,21 +228,35 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
             let record = region.record();
             let around = ranges[&record.datum.id].clone();
             let around = around.clone().find(|n| accesses[*n].hull.contains(record.block)).unwrap_or(around.start);
-            MemberRegion { data: record.datum.id, access: around, block: *record.block, mode: record.mode }
+            let (data, block, mode) = (record.datum.id, *record.block, record.mode);
+            let is_reduced = record.is_reduced_in_place() && !block.is_empty();
+            MemberRegion { data, access: around, block, mode, is_reduced }
         };
         let regions = regions.iter().map(region).collect();
         Member { step: first + task, name: (*name).to_owned(), location: *location, iteration: *iteration, regions }
     };
     let members: Vec<Member> = group.iter().map(member).collect();
-    let edge = |task: &usize| before[*task].iter().filter_map(|other| numbers.get(other).copied()).collect();
-    let edges = group.iter().map(edge).collect();
+    // A member with reductions has two parts, of which others wait for the second.
+    let mut last_parts: Vec<u32> = Vec::with_capacity(group.len());
+    let order = |(task, member): (&usize, &Member)| {
+        let Before { all, combination } = &before[*task];
+        let parts = |tasks: &mut dyn Iterator<Item = &usize>| -> Box<[u32]> {
+            tasks.filter_map(|other| numbers.get(other)).map(|number| last_parts[*number as usize]).collect()
+        };
+        let body = parts(&mut all.iter().filter(|other| !combination.contains(other)));
+        let combination = member.reductions().next().map(|_| parts(&mut combination.iter()));
+        let next = last_parts.last().map_or(0, |last| last + 1);
+        last_parts.push(next + u32::from(combination.is_some()));
+        Order { body, combination }
+    };
+    let orders = group.iter().zip(&members).map(order).collect();
     let priority = group.iter().map(|task| tasks[*task].priority).max().unwrap_or(0);
     let cost = group.iter().map(|task| tasks[*task].cost).sum();
     let one = &tasks[group[0]];
     let have_one_destination = group.iter().all(|task| Destination::task(&tasks[*task]) == Destination::task(one));
     let (index, device) = if have_one_destination { (one.index.cloned(), one.device) } else { (None, None) };
     let hints = RunHints { kinds: one.kinds, priority, cost, index, device };
-    Run::new(members, accesses, edges, hints)
+    Run::new(members, accesses, orders, hints)
 }
 
 /// Returns the accesses of a run to one data object, where `regions` are the regions of the object that its tasks

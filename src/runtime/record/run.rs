@@ -17,8 +17,10 @@
 use super::super::hints::Index;
 use super::condition::Repeat;
 use super::explanation::Obstacle;
+use super::losses::Bad;
 use super::step::Step;
 use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
+use crate::device::Contribution;
 use crate::driver::admission::Description;
 use crate::error::{BoxError, DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DataId, DeviceId, Iteration, TaskId};
@@ -45,8 +47,7 @@ pub(super) struct Run {
     name: String,
     members: Vec<Member>,
     accesses: Vec<PlannedAccess>,
-    /// The members that each member depends on.
-    edges: Vec<Box<[u32]>>,
+    orders: Vec<Order>,
     hints: RunHints,
     graphs: Mutex<Graphs>,
     /// Whether a device lacked memory for the whole run, despite its stated capacity.
@@ -81,6 +82,15 @@ pub(super) struct MemberRegion {
     pub(super) access: usize,
     pub(super) block: Block,
     pub(super) mode: Mode,
+    /// Whether the member adds to a contribution, which the device combines with the region.
+    pub(super) is_reduced: bool,
+}
+
+/// The parts of the run's graph that the parts of a member run after.
+pub(super) struct Order {
+    pub(super) body: Box<[u32]>,
+    /// For a member with reductions, the predecessors of their combination.
+    pub(super) combination: Option<Box<[u32]>>,
 }
 
 /// An access of a run.
@@ -106,15 +116,10 @@ impl PlannedAccess {
 }
 
 impl Run {
-    pub(super) fn new(
-        members: Vec<Member>,
-        accesses: Vec<PlannedAccess>,
-        edges: Vec<Box<[u32]>>,
-        hints: RunHints,
-    ) -> Self {
+    pub(super) fn new(members: Vec<Member>, accesses: Vec<PlannedAccess>, orders: Vec<Order>, hints: RunHints) -> Self {
         let name = format!("{} and {} more", members[0].name, members.len() - 1);
         let (graphs, is_too_large) = (Mutex::default(), AtomicBool::new(false));
-        Self { name, members, accesses, edges, hints, graphs, is_too_large }
+        Self { name, members, accesses, orders, hints, graphs, is_too_large }
     }
 
     /// Returns the reason why the run was not submitted as a single task.
@@ -224,14 +229,6 @@ struct RunBody {
     number: Arc<OnceLock<TaskId>>,
 }
 
-/// A part whose value is bad, with the cause.
-#[derive(Clone)]
-struct Bad {
-    data: DataId,
-    block: Block,
-    cause: Arc<TaskFailure>,
-}
-
 impl RunBody {
     /// Calls the bodies whose inputs are good, one after the other. Stops when a device is lost.
     fn call_all(
@@ -239,9 +236,17 @@ impl RunBody {
         mut call: impl FnMut(usize, Option<Box<dyn Body>>) -> Result<(), FailureReason>,
     ) -> Result<(), BoxError> {
         let mut bad = std::mem::take(&mut *self.bad.lock());
-        bad.extend(self.sources.poisoned().into_iter().map(|(data, block, cause)| Bad { data, block, cause }));
+        bad.extend(self.sources.poisoned().into_iter().map(|(data, block, cause)| Bad {
+            data,
+            block,
+            cause,
+            group: None,
+        }));
         let bodies = self.bodies.take().expect("a body runs once");
         for (number, (body, member)) in bodies.into_iter().zip(&self.run.members).enumerate() {
+            if !bad.is_empty() {
+                member.close_groups(&mut bad);
+            }
             let cause = match member.cause_of_loss(&bad) {
                 Some(cause) => {
                     cause.count_skipped();
@@ -297,36 +302,9 @@ impl RunBody {
 }
 
 impl Member {
-    /// Returns the cause if a part that the member uses is bad.
-    fn cause_of_loss(&self, bad: &[Bad]) -> Option<Arc<TaskFailure>> {
-        let used = self.regions.iter().filter(|region| region.mode.relies_on_value());
-        let on =
-            |region: &MemberRegion| bad.iter().find(|bad| bad.data == region.data && bad.block.overlaps(&region.block));
-        used.into_iter().find_map(on).map(|bad| bad.cause.clone())
-    }
-
-    fn written(&self) -> impl Iterator<Item = &MemberRegion> {
-        self.regions.iter().filter(|region| region.mode.writes())
-    }
-
-    /// Marks the parts that the member should have written as bad.
-    fn spoil(&self, bad: &mut Vec<Bad>, cause: &Arc<TaskFailure>) {
-        self.mend(bad);
-        let spoiled = self.written().filter(|region| !region.block.is_empty());
-        bad.extend(spoiled.map(|region| Bad { data: region.data, block: region.block, cause: cause.clone() }));
-    }
-
-    /// Removes the marks from the parts that the member writes, because these parts are now good, or bad for another
-    /// reason.
-    fn mend(&self, bad: &mut Vec<Bad>) {
-        for region in self.written() {
-            let (there, mut rest): (Vec<_>, Vec<_>) =
-                bad.drain(..).partition(|bad| bad.data == region.data && bad.block.overlaps(&region.block));
-            for Bad { data, block, cause } in there {
-                block.subtract(&region.block, |block| rest.push(Bad { data, block, cause: cause.clone() }));
-            }
-            *bad = rest;
-        }
+    /// Returns the reductions whose contributions the device combines, as indices of regions.
+    pub(super) fn reductions(&self) -> impl Iterator<Item = usize> {
+        (0..self.regions.len()).filter(|region| self.regions[*region].is_reduced)
     }
 
     /// Returns the member's regions on a device, computed from the regions of the run.
@@ -343,8 +321,25 @@ impl Member {
     }
 }
 
+/// Calls the body of a member, and returns its contributions to reductions.
+fn call_member(
+    body: &dyn Body,
+    launcher: &mut Launcher<'_>,
+    member: &Member,
+    mut sites: Vec<DeviceSite>,
+) -> Result<Vec<Contribution>, FailureReason> {
+    let mut contributions = Vec::new();
+    for access in member.reductions() {
+        let combination = body.combination(access).expect("a device combines by its own operations");
+        let begun = Contribution::begin(launcher.device(), combination, &mut sites[access]);
+        contributions.push(begun.map_err(FailureReason::Device)?);
+    }
+    body.enqueue(launcher, &sites).map_err(reason)?;
+    Ok(contributions)
+}
+
 /// Calls a body and, if it fails, returns the reason. A panic counts as a failure.
-fn guarded(call: impl FnOnce() -> Result<(), FailureReason>) -> Result<(), FailureReason> {
+fn guarded<R>(call: impl FnOnce() -> Result<R, FailureReason>) -> Result<R, FailureReason> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(FailureReason::from_panic(payload)))
 }
 
@@ -397,14 +392,21 @@ unsafe impl Body for RunBody {
         launcher.device().begin_graph();
         let run = &self.run;
         self.call_all(|number, body| {
-            launcher.device().begin_part(&run.edges[number]);
+            let Order { body: after, combination } = &run.orders[number];
+            launcher.device().begin_part(after);
             let called = match body {
                 Some(body) => guarded(|| {
-                    let sites = run.members[number].sites(run, sites);
-                    body.enqueue(launcher, &sites).map_err(reason)
+                    let member = &run.members[number];
+                    call_member(&*body, launcher, member, member.sites(run, sites))
                 }),
                 None => Err(FailureReason::Cancelled),
             };
+            // The part exists in any case, because later members refer to parts by their numbers.
+            combination.iter().for_each(|after| launcher.device().continue_part(after));
+            let called = called.and_then(|contributions| {
+                let combine = |one: Contribution| one.combine(launcher.device());
+                contributions.into_iter().try_for_each(combine).map_err(FailureReason::Device)
+            });
             if called.is_err() {
                 launcher.device().drop_part();
             }
@@ -443,14 +445,14 @@ impl Parts for RunBody {
     }
 
     fn is_lost(&self, data: DataId, block: &Block, cause: &Arc<TaskFailure>) {
-        self.bad.lock().push(Bad { data, block: *block, cause: cause.clone() });
+        self.bad.lock().push(Bad { data, block: *block, cause: cause.clone(), group: None });
     }
 
     fn missing(&self, visit: &mut dyn FnMut(DataId, &Block, &Arc<TaskFailure>)) {
         let bad = self.bad.lock();
         // A bad part that the run was not meant to write stays as it was.
         for access in self.run.accesses.iter().filter(|access| access.mode.writes()) {
-            for Bad { data, block, cause } in bad.iter().filter(|bad| bad.data == access.kept.cell.datum.id) {
+            for Bad { data, block, cause, .. } in bad.iter().filter(|bad| bad.data == access.kept.cell.datum.id) {
                 if let Some(missing) = block.intersection(&access.block) {
                     visit(*data, &missing, cause);
                 }

@@ -265,7 +265,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             return Err(Some(Obstacle::Kernels { task: task() }));
         }
         for record in regions.iter().map(RecordedRegion::record) {
-            let is_plain = matches!(record.mode, Mode::In | Mode::Out | Mode::Inout);
+            let is_plain = matches!(record.mode, Mode::In | Mode::Out | Mode::Inout) || record.is_reduced_in_place();
             if !is_plain || record.datum.residence == Residence::Home {
                 return Err(Some(Obstacle::Access { task: task(), mode: record.mode }));
             }

@@ -29,7 +29,7 @@ use super::copies::Copies;
 use super::kernels::Kernels;
 use super::{
     Affinity, AffinityStatistics, BottomLevel, Certified, ClusteredGuided, CopySample, Decision, Dynamic, Eft,
-    LinkEstimate, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
+    Estimate, LinkEstimate, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
 };
 use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -416,6 +416,10 @@ impl Policy for Auto {
 
     fn take_decisions(&mut self) -> Vec<Decision> {
         self.policy.take_decisions()
+    }
+
+    fn estimate(&self, task: TaskId, unit: UnitId) -> Estimate {
+        self.policy.estimate(task, unit)
     }
 
     fn model(&self) -> Option<&Model> {

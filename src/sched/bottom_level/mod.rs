@@ -31,8 +31,8 @@ mod window;
 use super::copies::Copies;
 use super::kernels::{KernelId, Kernels};
 use super::{
-    Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Policy, ReadyTask, Sample, SubmittedTask, UnitSet,
-    View,
+    Affinity, AffinityStatistics, CopySample, Estimate, LinkEstimate, Model, Policy, ReadyTask, Sample, SubmittedTask,
+    UnitSet, View,
 };
 use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -283,10 +283,11 @@ impl BottomLevel {
             self.affinity.note(position, unit, missing);
         }
         let kind = self.groups[group].kind;
-        let (mut ns, mut trial) = (queued.ns, queued.trial);
+        let (mut ns, mut trial, mut end_ns) = (queued.ns, queued.trial, queued.end_ns);
         if group != queued.group {
             let known_ns = self.kernels.known_ns(kernel, kind, work);
             (ns, trial) = (known_ns.unwrap_or_else(|| self.kernels.least_ns(kernel, work)) as u64, false);
+            end_ns = f32::NAN;
         } else if kind.is_device() {
             let was_evicted = missing() > queued.missing;
             let short = &mut self.groups[group].short;
@@ -294,7 +295,7 @@ impl BottomLevel {
         }
         self.groups[group].given_ns += ns;
         *self.kernels.trials(kernel, kind) += u32::from(trial);
-        self.window.at(spot)?.stage = Stage::Given { group, ns, trial };
+        self.window.at(spot)?.stage = Stage::Given { group, ns, trial, end_ns };
         Some(task)
     }
 
@@ -308,7 +309,7 @@ impl BottomLevel {
                 self.dequeue(known.kernel, queued);
                 None
             }
-            &Stage::Given { group, ns, trial } => {
+            &Stage::Given { group, ns, trial, .. } => {
                 let group = &mut self.groups[group];
                 group.given_ns -= ns;
                 *self.kernels.trials(known.kernel, group.kind) -= u32::from(trial);
@@ -343,13 +344,16 @@ impl Policy for BottomLevel {
         let Some(&mut Known { kernel, work, .. }) = self.window.at(spot) else { return };
         let set = self.set_of(&task.units);
         let level_ns = level_ns(&self.kernels, kernel, work, self.window.is_large()) + self.window.behind_ns(spot);
-        let Some(Offer { group, ns, trial, missing, .. }) = self.best(task.id, level_ns, (kernel, work), set, view)
+        let Some(Offer { group, ns, trial, missing, end_ns }) = self.best(task.id, level_ns, (kernel, work), set, view)
         else {
             return;
         };
         let ns = (if trial { self.kernels.least_ns(kernel, work) } else { ns }) as u64;
         let rank = Rank { priority: Reverse(task.priority), level_bits: Reverse(level_ns.to_bits()), task: task.id };
-        self.queue(spot, Queued { set, group, rank, ns, trial, missing, position: task.position });
+        self.queue(
+            spot,
+            Queued { set, group, rank, ns, end_ns: end_ns as f32, trial, missing, position: task.position },
+        );
     }
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
@@ -413,6 +417,17 @@ impl Policy for BottomLevel {
 
     fn model(&self) -> Option<&Model> {
         Some(&self.model)
+    }
+
+    fn estimate(&self, task: TaskId, _: UnitId) -> Estimate {
+        let unknown = Estimate::unknown(self.name());
+        match self.window.get(task).map(|known| &known.stage) {
+            Some(&Stage::Given { ns, trial: false, end_ns, .. }) => {
+                let end_ns = Some(f64::from(end_ns)).filter(|end_ns| end_ns.is_finite());
+                Estimate { body_ns: Some(ns as f64), end_ns, ..unknown }
+            }
+            _ => unknown,
+        }
     }
 }
 

@@ -76,7 +76,8 @@ pub(super) enum Stage {
     /// Boxed because most tasks of a large window are not ready.
     Queued(Box<Queued>),
     /// Given to a unit of this group.
-    Given { group: usize, ns: u64, trial: bool },
+    /// `end_ns` is the expected time from ready to the end; NaN if it is unknown.
+    Given { group: usize, ns: u64, trial: bool, end_ns: f32 },
 }
 
 #[derive(Debug, Clone)]
@@ -86,6 +87,8 @@ pub(super) struct Queued {
     pub(super) rank: Rank,
     /// Expected execution time.
     pub(super) ns: u64,
+    /// Expected time until the task ends.
+    pub(super) end_ns: f32,
     pub(super) trial: bool,
     /// Number of bytes of the task's data that the memory lacked when the task was queued.
     pub(super) missing: u64,

@@ -87,6 +87,11 @@ impl<T> Window<T> {
     }
 
     /// Returns the policy's data for a task.
+    pub(super) fn get(&self, id: TaskId) -> Option<&T> {
+        self.find(id).and_then(|Spot(at)| self.nodes[at].task.as_ref())
+    }
+
+    /// Returns the policy's data for a task.
     pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut T> {
         self.at(self.find(id)?)
     }

@@ -16,14 +16,16 @@
 //! 2. A task without a position, or whose unit has no body for it, is never held back. A task that is only *near* an
 //!    index has no position: it goes to the unit that ran the index last, and is not measured.
 
+mod estimates;
 mod instance;
 
+use self::estimates::Estimates;
 use self::instance::Space;
 use super::fpm::{Known, SharesInUse};
 use super::queues::Queues;
 use super::{
-    Affinity, AffinityStatistics, Decision, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitSet, UnitView,
-    View,
+    Affinity, AffinityStatistics, Decision, Distribution, Estimate, LowerBound, Policy, ReadyTask, Sample, UnitSet,
+    UnitView, View,
 };
 use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
@@ -71,8 +73,15 @@ pub struct Distributed<D> {
     queues: Queues,
     held: usize,
     affinity: Affinity,
-    /// The decisions since they were taken, if they are collected.
-    decisions: Option<Vec<Decision>>,
+    /// What traces have, if there is a trace.
+    traced: Option<Traced>,
+}
+
+#[derive(Debug, Default)]
+struct Traced {
+    /// The decisions since they were taken.
+    decisions: Vec<Decision>,
+    estimates: Estimates,
 }
 
 impl<D: Distribution + Clone> Distributed<D> {
@@ -84,7 +93,7 @@ impl<D: Distribution + Clone> Distributed<D> {
             queues: Queues::default(),
             held: 0,
             affinity: Affinity::new(),
-            decisions: None,
+            traced: None,
         }
     }
 
@@ -106,8 +115,8 @@ impl<D: Distribution + Clone> Distributed<D> {
     fn decide(&mut self, space: u64, idle: bool) {
         let Some(state) = self.spaces.get_mut(&space) else { return };
         let released = state.decide(idle, |instance, state, pivot| {
-            if let Some(decisions) = &mut self.decisions {
-                decisions.push(Decision { space, instance, state, pivot });
+            if let Some(traced) = &mut self.traced {
+                traced.decisions.push(Decision { space, instance, state, pivot });
             }
         });
         self.held -= released.len();
@@ -150,6 +159,7 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
         {
             self.affinity.note(position, unit, || view.missing_at(task.id, unit));
         }
+        self.traced.iter_mut().for_each(|traced| traced.estimates.give(&task, unit));
         Some(task.id)
     }
 
@@ -159,6 +169,7 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
 
     fn finished(&mut self, sample: &Sample) {
         let Some(position) = &sample.position else { return };
+        self.traced.iter_mut().filter(|_| sample.elapsed_ns > 0).for_each(|of| of.estimates.learn(position, sample));
         if let Some(state) = self.spaces.get_mut(&position.space) {
             state.finished(position, sample);
             self.decide(position.space, false);
@@ -174,11 +185,16 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
     }
 
     fn collect_decisions(&mut self) {
-        self.decisions.get_or_insert_default();
+        self.traced.get_or_insert_default();
     }
 
     fn take_decisions(&mut self) -> Vec<Decision> {
-        self.decisions.as_mut().map(std::mem::take).unwrap_or_default()
+        self.traced.as_mut().map(|traced| std::mem::take(&mut traced.decisions)).unwrap_or_default()
+    }
+
+    fn estimate(&self, task: TaskId, _: UnitId) -> Estimate {
+        let body_ns = self.traced.as_ref().and_then(|traced| traced.estimates.of(task));
+        Estimate { body_ns, ..Estimate::unknown(self.name()) }
     }
 
     /// Returns the bound of the iteration space with the largest gap.

@@ -62,7 +62,7 @@ enum Arrived {
     Poison(u64, Failure),
 }
 
-/// What is known about another rank.
+/// The state of another rank.
 #[derive(Clone, Default)]
 struct Peer {
     /// Records for it.
@@ -153,7 +153,7 @@ impl<T: Transport> Link<T> {
 
     fn flush(&mut self, to: usize) {
         let peer = &mut self.peers[to];
-        // Credit is worth a packet of its own if the sender may soon have none.
+        // Credit is worth a separate packet if the sender may soon have none.
         if peer.used > 0 && (!peer.packet.is_empty() || 2 * peer.used >= self.sizes.budget) {
             let bytes = std::mem::take(&mut peer.used) as u64;
             Writer(&mut peer.packet).record(&Record::Credit { bytes });

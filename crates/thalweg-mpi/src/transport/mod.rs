@@ -50,7 +50,7 @@ pub enum Event {
     Lost {
         /// The rank.
         rank: usize,
-        /// What is known about it.
+        /// Details.
         reason: String,
     },
 }
@@ -80,7 +80,7 @@ pub trait Transport {
     fn send(&mut self, to: usize, tag: u32, item: Box<dyn Outgoing>);
     /// Receives a region from another rank.
     fn receive(&mut self, from: usize, tag: u32, item: Box<dyn Incoming>);
-    /// Lets messages advance and reports what has happened.
+    /// Lets messages advance and reports events.
     fn poll(&mut self, events: &mut Vec<Event>);
     /// Returns whether packets or regions are still on their way from this rank, or expected by it.
     fn is_busy(&self) -> bool;

@@ -36,7 +36,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network of so many ranks, without delays.
+    /// A network of this many ranks, without delays.
     pub fn new(ranks: usize) -> Self {
         Self { ranks, seed: 0, delay: 0, death: None }
     }
@@ -48,14 +48,14 @@ impl Network {
         self
     }
 
-    /// Lets each message take up to so many polls of its receiver.
+    /// Lets each message take up to this many polls of its receiver.
     #[must_use]
     pub fn delays(mut self, polls: u64) -> Self {
         self.delay = polls;
         self
     }
 
-    /// Lets a rank die after it has sent so many packets.
+    /// Lets a rank die after it has sent this many packets.
     #[must_use]
     pub fn death(mut self, rank: usize, packets: u64) -> Self {
         self.death = Some((rank, packets));
@@ -198,8 +198,8 @@ impl Transport for Endpoint {
         let inbox = &mut state.inboxes[rank];
         inbox.polls += 1;
         for (from, queue) in inbox.packets.iter_mut().enumerate() {
-            while let Some((_, bytes)) = queue.pop_front_if(|(at, _)| *at <= inbox.polls) {
-                events.push(Event::Packet { from, bytes });
+            while queue.front().is_some_and(|(at, _)| *at <= inbox.polls) {
+                events.extend(queue.pop_front().map(|(_, bytes)| Event::Packet { from, bytes }));
             }
         }
         let sent = std::mem::take(&mut inbox.sent);

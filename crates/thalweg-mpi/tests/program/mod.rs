@@ -54,8 +54,8 @@ pub(crate) struct Program {
     statements: Vec<Statement>,
 }
 
-/// What a program has shown: values read, and failures by their texts. If several failures left a value missing, any of
-/// them may be its cause.
+/// The visible results of a program: values read, and failures by their texts. If several failures left a value
+/// missing, any of them may be its cause.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Shown {
     Value(Vec<f64>),
@@ -126,7 +126,8 @@ impl Program {
         }
     }
 
-    /// What the program shows if its statements are executed one after the other. For programs that do not fail.
+    /// The results that the program shows if its statements are executed one after the other. For programs that do not
+    /// fail.
     pub(crate) fn oracle(&self) -> Vec<Shown> {
         let mut tiles: Vec<Vec<f64>> =
             (0..TILES).map(|tile| vec![0.0; if tile + 1 == TILES { LAST } else { LEN }]).collect();
@@ -271,7 +272,8 @@ fn failures(waited: Result<(), ClusterError>) -> Shown {
     }
 }
 
-/// Runs programs on a cluster whose runtimes have at most `window` pending tasks, and returns what each has shown on each rank.
+/// Runs programs on a cluster whose runtimes have at most `window` pending tasks, and returns what each has shown on
+/// each rank.
 pub(crate) fn run(network: &Network, options: &Options, window: usize, programs: &[Program]) -> Vec<Vec<Vec<Shown>>> {
     std::thread::scope(|scope| {
         let ranks: Vec<_> = network

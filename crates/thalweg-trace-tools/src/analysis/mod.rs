@@ -13,6 +13,7 @@
 //! The analysis never reads files, and the only text it formats is the verdict.
 
 mod critical;
+mod estimates;
 mod names;
 mod prepare;
 mod sentences;
@@ -26,6 +27,7 @@ mod unit;
 mod verdict;
 
 pub use critical::{CriticalStep, Reason};
+pub use estimates::PolicyUse;
 pub use names::{KindUse, NameUse};
 pub use shares::{Shares, UnitUse};
 pub use timeline::{Activity, Program, Stretch};
@@ -70,6 +72,8 @@ pub struct Analysis {
     /// The chain of causes that led to the end of the run, in order of time. It is found by stepping back from the
     /// task that ended last, each time to the cause of the task's start.
     pub chain: Vec<CriticalStep>,
+    /// The policies that placed tasks, with the quality of their estimates, most tasks first.
+    pub policies: Vec<PolicyUse>,
     /// Decisions of work distributions, by iteration space and instance.
     pub decisions: Vec<InstanceUse>,
     /// What limits the run, with a suggested remedy.
@@ -86,7 +90,7 @@ impl Analysis {
         let (names, body_p50, [wait_p50, wait_p99]) = names::by_name(&prepared);
         let (transfers, traffic) = (transfers::by_link(trace), transfers::by_data(trace));
         let (critical_ns, critical, chain) = critical::paths(&prepared);
-        let decisions = transfers::by_instance(&prepared);
+        let (decisions, policies) = (transfers::by_instance(&prepared), estimates::by_policy(&prepared));
         let (begin, end) = (prepared.begin, prepared.end);
         let verdict = Verdict::default();
         let mut analysis = Self {
@@ -103,6 +107,7 @@ impl Analysis {
             critical,
             critical_ns,
             chain,
+            policies,
             decisions,
             verdict,
         };

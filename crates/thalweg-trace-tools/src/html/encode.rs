@@ -43,6 +43,10 @@ pub(super) fn tasks(columns: &mut Columns, trace: &Trace, ready: &[u64]) {
     columns.plain("end", with_ready().map(|(task, ready)| option_after(task.start.unwrap_or(ready), task.end)));
     columns.plain("finished", with_ready().map(|(task, ready)| option_after(task.end.unwrap_or(ready), task.finished)));
     columns.plain("placed", with_ready().map(|(task, ready)| option_after(ready, task.placed)));
+    columns.plain("policy", each(|task| option(task.policy)));
+    let time = |time: Option<u64>| time.map_or(0, |time| time.saturating_add(1));
+    columns.plain("expected", tasks.iter().map(|task| time(task.expected)));
+    columns.plain("expected_end", tasks.iter().map(|task| time(task.expected_end)));
     columns
         .plain("reserved", with_ready().map(|(task, ready)| option_after(task.placed.unwrap_or(ready), task.reserved)));
     columns.plain(
@@ -51,6 +55,7 @@ pub(super) fn tasks(columns: &mut Columns, trace: &Trace, ready: &[u64]) {
     );
     columns.plain("parent", each(|task| option(task.parent)));
     columns.plain("device", each(|task| option(task.device)));
+    columns.plain("stream", each(|task| option(task.stream)));
     // 0: not run, 1: done, 2: failed, 3: detached.
     columns.plain("outcome", each(|task| task.outcome.map_or(0, |outcome: Outcome| outcome as u64 + 1)));
 }

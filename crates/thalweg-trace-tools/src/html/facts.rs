@@ -36,6 +36,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis) -> Value {
         "units": trace.units.iter().map(|unit| json!({ "kind": unit.kind, "width": unit.width })).collect::<Value>(),
         "spaces": trace.spaces,
         "threads": trace.threads,
+        "policies": trace.policies,
         "data_names": data_names(trace),
         "regions": trace.regions.iter().map(|region| region.text.as_str()).collect::<Value>(),
         "sites": trace.sites.iter().map(site).collect::<Value>(),

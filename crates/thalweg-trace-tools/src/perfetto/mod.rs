@@ -23,6 +23,7 @@ mod tracks;
 
 use crate::counters;
 use crate::rows::{rows, space_name};
+use crate::sheets::drop_reason;
 use crate::{NoteKind, Trace};
 use arrows::Chosen;
 use messages::{DebugAnnotation, EventType, TrackEvent, UNIT_BYTES, UNIT_COUNT};
@@ -103,6 +104,7 @@ fn write_to(trace: &Trace, file: impl Write, options: Options) -> io::Result<()>
         write_counter(&mut output, sequence, &points)?;
     }
     write_notes(trace, &mut output, &mut tracks)?;
+    write_drops(trace, &mut output, &mut tracks)?;
     write_decisions(trace, &mut output, &mut tracks)?;
     Slices::new(trace, options, arrows, &tracks).write(&mut output, &rows, sequences)?;
     output.flush()
@@ -166,6 +168,29 @@ fn write_notes<W: Write>(trace: &Trace, output: &mut Output<W>, tracks: &mut Tra
             ..TrackEvent::default()
         };
         sequence.event(output, note.at, EventType::Instant, event)?;
+    }
+    Ok(())
+}
+
+/// Writes a mark for each replica that was dropped.
+fn write_drops<W: Write>(trace: &Trace, output: &mut Output<W>, tracks: &mut Tracks) -> io::Result<()> {
+    if trace.drops.is_empty() {
+        return Ok(());
+    }
+    let mut sequence = tracks.marks(output, "dropped replicas")?;
+    for drop in &trace.drops {
+        let name =
+            || trace.data.get(&drop.data).map_or_else(|| format!("data {}", drop.data), |data| data.name.clone());
+        let name_iid = sequence.name(drop.data + 1, || slice_name(&name()));
+        let space = sequence.string(drop.space as u64 + 5, || space_name(trace, drop.space));
+        let reason = sequence.string(drop.why as u64 + 1, || drop_reason(drop.why).to_owned());
+        let event = TrackEvent {
+            name_iid: Some(name_iid),
+            category_iids: vec![Category::Eviction.iid()],
+            debug_annotations: vec![number(Key::Bytes, drop.bytes), text(Key::Space, space), text(Key::Reason, reason)],
+            ..TrackEvent::default()
+        };
+        sequence.event(output, drop.at, EventType::Instant, event)?;
     }
     Ok(())
 }

@@ -80,10 +80,16 @@ pub(super) enum Key {
     Instance,
     State,
     Pivot,
+    Policy,
+    Expected,
+    ExpectedEnd,
+    Stream,
+    Space,
+    Reason,
 }
 
 impl Key {
-    const NAMES: [&str; 15] = [
+    const NAMES: [&str; 21] = [
         "task",
         "source",
         "submitted (ns)",
@@ -99,6 +105,12 @@ impl Key {
         "instance",
         "state",
         "pivot",
+        "placed by",
+        "expected duration (ns)",
+        "ready to expected end (ns)",
+        "stream",
+        "space",
+        "reason",
     ];
 
     pub(super) fn iid(self) -> u64 {

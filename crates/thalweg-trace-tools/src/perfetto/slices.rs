@@ -79,6 +79,14 @@ impl<'a> Slices<'a> {
                 annotations.push(number(Key::Parent, self.trace.tasks[parent].number));
             }
             annotations.extend(task.submitter.map(|thread| number(Key::Submitter, thread as u64)));
+            if let Some((policy, name)) =
+                task.policy.and_then(|policy| Some((policy, self.trace.policies.get(policy)?)))
+            {
+                let iid = (self.trace.sites.len() + 1 + policy) as u64;
+                annotations.push(text(Key::Policy, sequence.string(iid, || name.clone())));
+            }
+            annotations.extend(task.expected.map(|expected| number(Key::Expected, expected)));
+            annotations.extend(task.expected_end.map(|end| number(Key::ExpectedEnd, end)));
         }
         let mut categories = vec![Category::Task.iid()];
         if task.outcome == Some(Outcome::Failed) {
@@ -122,6 +130,7 @@ impl<'a> Slices<'a> {
             if copy.waited > 0 {
                 annotations.push(number(Key::Waited, copy.waited));
             }
+            annotations.extend(copy.stream.map(|stream| number(Key::Stream, stream as u64)));
         }
         TrackEvent {
             name_iid: Some(sequence.name(iid, name)),

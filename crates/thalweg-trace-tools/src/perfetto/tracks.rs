@@ -77,12 +77,12 @@ impl Tracks {
         self.start(output, track)
     }
 
-    /// Creates the track of a row. Devices are placed below their units. The layers of one owner share a name and
-    /// therefore a place on the screen.
+    /// Creates the track of a row. Devices and their streams are placed below their units. The layers of one owner
+    /// share a name and therefore a place on the screen.
     pub(super) fn row<W: Write>(&mut self, output: &mut Output<W>, trace: &Trace, row: &Row) -> io::Result<Sequence> {
         let parent = match row.owner {
-            Owner::Unit { unit, device: Some(_) } if unit < trace.units.len() => {
-                self.uuid((Owner::Unit { unit, device: None }, 0_usize))
+            Owner::Unit { unit, device: Some(_), .. } if unit < trace.units.len() => {
+                self.uuid((Owner::unit(unit), 0_usize))
             }
             _ => self.process_uuid(),
         };

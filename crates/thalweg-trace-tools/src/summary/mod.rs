@@ -10,8 +10,8 @@ mod tables;
 pub use compare::{Run, compare};
 
 use crate::Trace;
-use crate::analysis::{Activity, Analysis, NameUse, UnitUse};
-use crate::text::{bytes, counted, duration, one_line, share};
+use crate::analysis::{Activity, Analysis, NameUse, PolicyUse, UnitUse};
+use crate::text::{bytes, counted, duration, one_line, ratio, share};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tables::{Align, columns};
@@ -22,6 +22,8 @@ const WIDTH: usize = 110;
 const LONGEST_NAME: usize = 28;
 /// The number of task names to list.
 const NAMES: usize = 4;
+/// The number of policies to list. Each takes the place of a task name.
+const POLICIES: usize = 2;
 /// The number of units, or kinds of units, to list.
 const UNITS: usize = 3;
 /// The number of links between memories to list.
@@ -33,8 +35,10 @@ pub fn summary(trace: &Trace, analysis: &Analysis) -> String {
     lines.extend(trace.problem.iter().map(|problem| format!("incomplete     {}", one_line(problem, WIDTH - 15))));
     lines.extend(shares(analysis));
     lines.extend(units(trace, analysis));
-    lines.extend(names(trace, analysis));
+    let estimates = estimates(analysis);
+    lines.extend(names(trace, analysis, NAMES - estimates.len()));
     lines.extend(links(trace, analysis));
+    lines.extend(estimates);
     lines.extend(paths(trace, analysis));
     lines.extend(wrapped("verdict", &analysis.verdict.sentence));
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
@@ -125,8 +129,8 @@ fn of_units(name: &str, units: &[&UnitUse], makespan: u64) -> String {
     line(name, &format!("{number}{}, {computing} computing{spread}{lost}", counted(tasks, "task")))
 }
 
-/// Lists the task names with the most time.
-fn names(trace: &Trace, analysis: &Analysis) -> Vec<String> {
+/// Lists the `most` task names with the most time.
+fn names(trace: &Trace, analysis: &Analysis, most: usize) -> Vec<String> {
     let head = ["task name", "count", "total", "mean", "p50", "p99", "max", "wait p50", "wait p99", "at"];
     let row = |name: &NameUse| {
         let site = &trace.sites[name.site];
@@ -138,8 +142,8 @@ fn names(trace: &Trace, analysis: &Analysis) -> Vec<String> {
         cells.chain([place]).collect()
     };
     let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(analysis.names.iter().take(NAMES).map(row));
-    let others = analysis.names.get(NAMES..).unwrap_or_default();
+    rows.extend(analysis.names.iter().take(most).map(row));
+    let others = analysis.names.get(most..).unwrap_or_default();
     if !others.is_empty() {
         let count: u64 = others.iter().map(|name| name.count).sum();
         let total = others.iter().map(|name| name.total).fold(0, u64::saturating_add);
@@ -151,6 +155,20 @@ fn names(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     let mut align = [Align::Right; 10];
     (align[0], align[9]) = (Align::Left, Align::Left);
     columns(&align, rows)
+}
+
+/// States how well the policies that had estimates knew the durations of bodies.
+fn estimates(analysis: &Analysis) -> Vec<String> {
+    let policies = analysis.policies.iter().filter(|policy| policy.estimated > 0).take(POLICIES);
+    let text = |of: &PolicyUse| {
+        let worst =
+            of.worst.iter().map(|(name, times)| format!("; worst: {} {}", one_line(name, LONGEST_NAME), ratio(*times)));
+        let (median, tasks) = (ratio(of.ratio_p50), counted(of.placed, "task"));
+        let text =
+            format!("{}: measured {median} of the estimate in the median, for {} of {tasks}", of.policy, of.estimated);
+        line("estimates", &worst.fold(text, |text, worst| text + &worst))
+    };
+    policies.map(text).collect()
 }
 
 /// Lists the bytes copied between memories.

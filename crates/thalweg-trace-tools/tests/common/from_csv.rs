@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 use thalweg_trace_tools::{
-    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Region, Site, State,
-    StateKind, Task, Trace, Unit,
+    Access, AccessMode, Copy, Data, Decision, Dependence, Drop, DropReason, Memory, Note, NoteKind, Outcome, Region,
+    Site, State, StateKind, Task, Trace, Unit,
 };
 
 /// A row, keyed by column name.
@@ -57,6 +57,9 @@ pub(crate) fn read(folder: &Path) -> Trace {
         submitter: row.some("submitter"),
         ready: row.some("ready_ns"),
         placed: row.some("placed_ns"),
+        policy: row.some("policy"),
+        expected: row.some("expected_ns"),
+        expected_end: row.some("expected_end_ns"),
         reserved: row.some("reserved_ns"),
         launched: row.some("launched_ns"),
         start: row.some("start_ns"),
@@ -64,6 +67,7 @@ pub(crate) fn read(folder: &Path) -> Trace {
         finished: row.some("finished_ns"),
         unit: row.some("unit"),
         device: row.some("device"),
+        stream: row.some("stream"),
         outcome: outcome(row.text("outcome")),
     };
     let state = |row: Row| State {
@@ -98,6 +102,7 @@ pub(crate) fn read(folder: &Path) -> Trace {
         facts,
         units: of("units").into_iter().map(|row| Unit { kind: row.text("kind"), width: row.number("width") }).collect(),
         spaces: of("spaces").into_iter().map(|row| row.text("name")).collect(),
+        policies: of("policies").into_iter().map(|row| row.text("name")).collect(),
         threads: of("threads").into_iter().map(|row| row.text("name")).collect(),
         sites: of("sites")
             .into_iter()
@@ -142,12 +147,29 @@ pub(crate) fn read(folder: &Path) -> Trace {
                 data: row.number("data"),
                 task: row.some("task"),
                 evicts: row.flag("evicts"),
+                stream: row.some("stream"),
             })
             .collect(),
         states: of("states").into_iter().map(state).collect(),
         memory: of("memory")
             .into_iter()
             .map(|row| Memory { at: row.number("at_ns"), space: row.number("space"), bytes: row.number("bytes") })
+            .collect(),
+        drops: of("drops")
+            .into_iter()
+            .map(|row| Drop {
+                at: row.number("at_ns"),
+                space: row.number("space"),
+                bytes: row.number("bytes"),
+                data: row.number("data"),
+                why: match row.text("reason").as_str() {
+                    "evicted" => DropReason::Evicted,
+                    "written back" => DropReason::WrittenBack,
+                    "released" => DropReason::Released,
+                    "lost" => DropReason::Lost,
+                    reason => panic!("no reason {reason}"),
+                },
+            })
             .collect(),
         notes: of("notes").into_iter().map(note).collect(),
         decisions: of("decisions")

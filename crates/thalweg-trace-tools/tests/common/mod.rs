@@ -7,8 +7,8 @@ pub(crate) mod oracle;
 
 use proptest::prelude::*;
 use thalweg_trace_tools::{
-    Access, AccessMode, Copy, Data, Dependence, Memory, Note, NoteKind, Outcome, Region, Site, State, StateKind, Task,
-    Trace, Unit,
+    Access, AccessMode, Copy, Data, Dependence, Drop, DropReason, Memory, Note, NoteKind, Outcome, Region, Site, State,
+    StateKind, Task, Trace, Unit,
 };
 
 /// Returns a trace with units of these kinds, led by threads as in a runtime: the program's thread leads unit 0.
@@ -78,7 +78,7 @@ pub(crate) fn state(trace: &mut Trace, kind: StateKind, unit: Option<usize>, sta
 
 /// Adds a copy of a data object from a space to another.
 pub(crate) fn copy(trace: &mut Trace, data: u64, (from, to): (usize, usize), bytes: u64, start: u64, end: u64) {
-    trace.copies.push(Copy { start, end, waited: 0, from, to, bytes, data, task: None, evicts: false });
+    trace.copies.push(Copy { start, end, waited: 0, from, to, bytes, data, task: None, evicts: false, stream: None });
     trace.copies.sort_by_key(|copy| copy.end);
 }
 
@@ -115,7 +115,13 @@ pub(crate) fn runs(most_tasks: usize) -> impl Strategy<Value = Trace> {
             let task = trace.tasks.len().checked_sub(1 + object as usize);
             trace.copies.iter_mut().filter(|copy| copy.start == start).for_each(|copy| {
                 (copy.task, copy.evicts) = (task, evicts);
+                copy.stream = Some(object as usize).filter(|stream| *stream < 3);
             });
+            if evicts {
+                let reasons = [DropReason::Evicted, DropReason::WrittenBack, DropReason::Released, DropReason::Lost];
+                let why = reasons[object as usize];
+                trace.drops.push(Drop { at: start, space: to, bytes: 100 + start, data: object, why });
+            }
         }
         for object in 0..4 {
             data(&mut trace, object, &format!("data `{object}, \"quoted\"`"), 1000);
@@ -128,6 +134,7 @@ pub(crate) fn runs(most_tasks: usize) -> impl Strategy<Value = Trace> {
         trace.regions.extend((0..4).map(|data| Region { data, bytes: 100 * data, text: format!("[0..{data}, 3]") }));
         let bytes = trace.copies.iter().map(|copy| Memory { at: copy.end, space: copy.to, bytes: copy.bytes });
         trace.memory = bytes.collect();
+        trace.drops.sort_by_key(|drop| drop.at);
         trace
     })
 }
@@ -158,12 +165,20 @@ fn run_task(trace: &mut Trace, choices: Choices, now: &mut u64, free: &mut [u64]
     task(trace, names[name as usize % 5], *now, unit, start, end);
     if is_placed {
         stages(trace, number, [ready, placed, reserved, launched]);
+        if trace.policies.is_empty() {
+            trace.policies = ["eft", "bottom-level", "unused"].map(str::to_owned).to_vec();
+        }
+        let task = &mut trace.tasks[number];
+        task.policy = Some(name as usize % 3).filter(|policy| *policy < 2);
+        task.expected = task.policy.filter(|_| length % 5 > 0).map(|_| length % 7 * 4);
+        task.expected_end = task.expected.filter(|_| gap % 2 == 0).map(|expected| expected + gap % 9);
     }
     for from in predecessors {
         after(trace, from, number, name % 4, kind % 4 < 3);
     }
     let task = &mut trace.tasks[number];
     task.device = (unit == 1).then_some(0);
+    task.stream = task.device.map(|_| 3 + name as usize % 2);
     task.submitter = Some(name as usize % 2).filter(|_| parent % 5 > 0);
     task.parent = number.checked_sub(1 + parent as usize % 20).filter(|_| parent % 3 == 0);
     match fate {
@@ -180,5 +195,6 @@ fn run_task(trace: &mut Trace, choices: Choices, now: &mut u64, free: &mut [u64]
     if fate < 3 {
         let task = &mut trace.tasks[number];
         (task.start, task.end, task.finished, task.unit, task.device, task.outcome) = Default::default();
+        task.stream = None;
     }
 }

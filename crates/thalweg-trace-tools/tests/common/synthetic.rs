@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use thalweg_trace_tools::{
-    Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Site, State, StateKind, Task, Trace, Unit,
+    Copy, Data, Decision, Dependence, Drop, DropReason, Memory, Note, NoteKind, Outcome, Site, State, StateKind, Task,
+    Trace, Unit,
 };
 
 /// Names that are difficult for text formats.
@@ -62,6 +63,9 @@ pub(crate) fn synthetic(tasks: usize, cpus: usize, seed: u64) -> Trace {
                 None => {
                     let device = random.below(2) as usize;
                     task.device = Some(device);
+                    task.stream = (at % 5 > 0).then(|| 3 + at % 2);
+                    (task.policy, task.expected) = (Some(0), (at % 4 > 0).then_some(duration / 2 + 50));
+                    task.expected_end = task.expected.map(|expected| expected + 7);
                     // The next body may begin before this one has ended.
                     let start = ready.max(device_free[device]);
                     device_free[device] = start + duration / 2;
@@ -93,6 +97,7 @@ pub(crate) fn frame(cpus: usize) -> Trace {
     Trace {
         facts: facts.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         units,
+        policies: vec!["eft".to_owned()],
         spaces: ["host", "EMU 0", "EMU 1"].map(str::to_owned).to_vec(),
         threads: std::iter::once("main".to_owned()).chain((0..cpus).map(|cpu| format!("unit{cpu}"))).collect(),
         sites: (1..).zip(NAMES).map(site).collect(),
@@ -115,7 +120,12 @@ fn copies(trace: &mut Trace, random: &mut Random, (start, end): (u64, u64), spac
         data,
         task: trace.tasks.len().checked_sub(1),
         evicts,
+        stream: (bytes % 2 == 0).then_some(space),
     });
+    if evicts {
+        let why = DropReason::WrittenBack;
+        trace.drops.push(Drop { at: start, space: from, bytes, data, why });
+    }
     trace.memory.push(Memory { at: end, space, bytes: random.below(1 << 30) });
 }
 
@@ -153,6 +163,7 @@ fn sort(trace: &mut Trace) {
     trace.copies.sort_by_key(|copy| copy.end);
     trace.states.sort_by_key(|state| state.end);
     trace.memory.sort_by_key(|memory| memory.at);
+    trace.drops.sort_by_key(|drop| drop.at);
     trace.notes.sort_by_key(|note| note.at);
 }
 

@@ -102,6 +102,7 @@ pub(crate) fn run(shape: &Shape) -> Trace {
                 data,
                 task: None,
                 evicts,
+                stream: None,
             });
             trace.memory.push(Memory { at: start, space: 1, bytes: in_use });
         }
@@ -142,7 +143,9 @@ pub(crate) fn everything() -> Trace {
     let nested = Task { parent: Some(0), submitted: first.submitted + 10, finished: nested.end, ..nested };
     let (ready, placed, reserved, launched) = (Some(end + 5), Some(end + 9), Some(end + 12), Some(end + 30));
     let stages = Task { ready, placed, reserved, launched, start: Some(end + 40), end: Some(end + 90), ..task(901) };
-    let stages = Task { finished: Some(end + 500), outcome: Some(Outcome::Detached), ..stages };
+    let stages = Task { finished: Some(end + 500), outcome: Some(Outcome::Detached), stream: Some(3), ..stages };
+    let stages = Task { policy: Some(1), expected: Some(25), expected_end: Some(200), ..stages };
+    trace.policies = ["stealing", "<eft>"].map(str::to_owned).to_vec();
     let poisoned =
         Task { start: None, end: None, finished: None, unit: None, outcome: None, device: None, ..task(902) };
     let unfinished =
@@ -168,6 +171,7 @@ pub(crate) fn everything() -> Trace {
         data: 4711,
         task: Some(3),
         evicts: true,
+        stream: Some(1),
     };
     trace.copies.push(copy);
     trace.copies.sort_by_key(|copy| copy.end);

@@ -47,7 +47,8 @@ fn unit_name(trace: &Trace, task: &Task) -> String {
     let unit = task.unit.expect("it ran on a unit");
     let kind = trace.units.get(unit).map_or(String::new(), |unit| format!(" {}", unit.kind));
     let device = task.device.map_or(String::new(), |device| format!(" device {device}"));
-    format!("unit {unit}{kind}{device}")
+    let stream = task.stream.map_or(String::new(), |stream| format!(" stream {stream}"));
+    format!("unit {unit}{kind}{device}{stream}")
 }
 
 fn without_layer(name: &str) -> &str {
@@ -83,7 +84,7 @@ fn strict_reader_refuses_what_paraver_would_not_understand() {
     refused(&prv.replace("_ns:1(", "_ns:1(0"), &pcf, &row, "header");
     refused(&format!("{prv}1:1:1:1:1:{0}:{0}:1\n", i64::MAX), &pcf, &row, "unknown, empty or late");
     refused(&format!("{header}\n1:1:1:1:1:0:5:1\n1:1:1:1:1:4:6:1\n"), &pcf, &row, "overlap");
-    refused(&format!("{header}\n2:9:1:1:1:0:92000011:1\n"), &pcf, &row, "no such object");
+    refused(&format!("{header}\n2:99:1:1:1:0:92000011:1\n"), &pcf, &row, "no such object");
     refused(&format!("{header}\n2:1:1:1:1:0:92000011:01\n"), &pcf, &row, "no number");
 }
 
@@ -159,9 +160,11 @@ fn states_show_the_innermost_slice() {
     // Slices are nested at the end.
     for time in (0..trace.end).step_by(53).chain(trace.end - 115..trace.end) {
         let bodies = || trace.tasks.iter().filter(|task| task.start <= Some(time) && Some(time) < task.end);
-        for device in 0..2 {
-            let running = bodies().filter(|task| task.device == Some(device)).count();
-            assert_eq!(at(&format!("unit 3 EMU device {device}"), time), vec![RUNNING; running], "{device} at {time}");
+        for (device, stream) in [(0, None), (0, Some(3)), (0, Some(4)), (1, None), (1, Some(3)), (1, Some(4))] {
+            let running = bodies().filter(|task| (task.device, task.stream) == (Some(device), stream)).count();
+            let stream = stream.map_or(String::new(), |stream| format!(" stream {stream}"));
+            let name = format!("unit 3 EMU device {device}{stream}");
+            assert_eq!(at(&name, time), vec![RUNNING; running], "{name} at {time}");
         }
         for unit in 0..3 {
             let bodies = bodies().filter(|task| task.unit == Some(unit) && task.device.is_none());

@@ -58,11 +58,18 @@ fn each_body_has_one_slice_with_name_track_and_annotations() {
             if let Some(device) = task.device {
                 track += &format!(" device {device}");
             }
+            if let Some(stream) = task.stream {
+                track += &format!(" stream {stream}");
+            }
             assert_eq!(track_name(&file, slice), track);
             assert_eq!(slice.categories.contains(&"failed".to_owned()), task.outcome == Some(Outcome::Failed));
             let annotation = |key: &str| slice.annotations.get(key).map(String::as_str);
             let line = NAMES.iter().position(|other| *other == name).expect("a known name") + 1;
             assert_eq!(annotation("source"), Some(format!("src/x.rs:{line}:5").as_str()));
+            let number = |number: Option<u64>| number.map(|number| number.to_string());
+            assert_eq!(annotation("placed by"), task.policy.map(|policy| trace.policies[policy].as_str()));
+            assert_eq!(annotation("expected duration (ns)"), number(task.expected).as_deref());
+            assert_eq!(annotation("ready to expected end (ns)"), number(task.expected_end).as_deref());
             assert_eq!(annotation("submitted (ns)"), Some(task.submitted.to_string().as_str()));
             assert_eq!(annotation("ready (ns)"), Some(ready.to_string().as_str()));
             let delay = task.start.expect("it ran") - ready;
@@ -193,7 +200,7 @@ fn counters_agree_with_the_tables() {
 }
 
 #[test]
-fn notes_and_decisions_are_marks() {
+fn notes_drops_and_decisions_are_marks() {
     let trace = synthetic(500, 2, 4);
     let file = exported(&trace, Arrows::All);
     let notes: Vec<_> = file.marks.iter().filter(|mark| mark.categories == ["note"]).collect();
@@ -201,6 +208,13 @@ fn notes_and_decisions_are_marks() {
     for (mark, note) in notes.iter().zip(&trace.notes) {
         assert_eq!((mark.start, mark.name.as_str()), (note.at, "poisoned"));
         assert_eq!(mark.annotations["task"], trace.tasks[note.task].number.to_string());
+    }
+    let drops: Vec<_> = file.marks.iter().filter(|mark| mark.categories == ["eviction"]).collect();
+    assert!(trace.drops.len() > 3 && drops.len() == trace.drops.len());
+    for (mark, drop) in drops.iter().zip(&trace.drops) {
+        assert_eq!((mark.start, track_name(&file, mark)), (drop.at, "dropped replicas"));
+        let found = ["bytes", "space", "reason"].map(|key| mark.annotations[key].as_str());
+        assert_eq!(found, [drop.bytes.to_string().as_str(), &trace.spaces[drop.space], "written back"]);
     }
     let decision = file.marks.iter().find(|mark| mark.categories == ["decision"]).expect("a decision");
     let found = ["instance", "state", "pivot"].map(|key| decision.annotations[key].as_str());

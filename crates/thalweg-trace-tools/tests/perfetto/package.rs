@@ -68,7 +68,7 @@ fn expected(trace: &Trace) -> BTreeMap<String, u64> {
         ("annotation bytes", count(trace.copies.len())),
         ("sum of tasks", bodies.iter().map(|task| task.number).sum()),
         // The facts about the run, notes, and decisions.
-        ("marks", 1 + count(trace.notes.len() + trace.decisions.len())),
+        ("marks", 1 + count(trace.notes.len() + trace.drops.len() + trace.decisions.len())),
     ];
     numbers.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

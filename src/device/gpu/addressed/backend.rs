@@ -44,15 +44,7 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn reach(&self, base: usize) -> bool {
-        let reached = self.device.try_call(|api| {
-            // SAFETY: the memory belongs to a task that is being enqueued or to a copy, so the device that owns it is
-            // open.
-            unsafe {
-                let owner = api.owner(base)?;
-                Ok(owner == api.id() || self.peers.reach(api, &self.device.name, owner))
-            }
-        });
-        reached.unwrap_or(false)
+        self.reach_owner(base).is_ok_and(|(_, reached)| reached)
     }
 
     fn threads_at_once(&self) -> u64 {
@@ -184,17 +176,28 @@ impl<A: Api> Backend for Addressed<A> {
 
     unsafe fn copy_in(&self, stream: &Stream<A>, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
-        unsafe { self.copy(stream, Direction::In, from.expose_provenance(), to, slab) }
+        unsafe { self.copy(stream, (Direction::In, self.device.api.id()), from.expose_provenance(), to, slab) }
     }
 
     unsafe fn copy_out(&self, stream: &Stream<A>, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
-        unsafe { self.copy(stream, Direction::Out, from, to.expose_provenance(), slab) }
+        unsafe { self.copy(stream, (Direction::Out, self.device.api.id()), from, to.expose_provenance(), slab) }
     }
 
-    unsafe fn copy_across(&self, stream: &Stream<A>, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
+    fn source(&self, base: usize) -> Result<usize, DeviceError> {
+        let (owner, _) = self.reach_owner(base).map_err(|refusal| self.device.error(refusal))?;
+        Ok(owner)
+    }
+
+    unsafe fn copy_across(
+        &self,
+        stream: &Stream<A>,
+        source: usize,
+        [from, to]: [usize; 2],
+        slab: &Slab,
+    ) -> Result<(), DeviceError> {
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
-        unsafe { self.copy(stream, Direction::Across, from, to, slab) }
+        unsafe { self.copy(stream, (Direction::Across, source), from, to, slab) }
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {

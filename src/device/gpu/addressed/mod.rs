@@ -213,23 +213,31 @@ impl<A: Api> Addressed<A> {
         Err(DeviceError::NoCompiler { program, device, why: refused })
     }
 
+    /// Returns the device that owns this memory, and whether this device can access it. The first call for a device
+    /// requests the access.
+    fn reach_owner(&self, base: usize) -> Result<(usize, bool), ApiError> {
+        self.device.try_call(|api| {
+            // SAFETY: the memory belongs to a task that is being enqueued or to a copy, so the device that owns it is
+            // open.
+            unsafe {
+                let owner = api.owner(base)?;
+                Ok((owner, owner == api.id() || self.peers.reach(api, &self.device.name, owner)))
+            }
+        })
+    }
+
+    /// Enqueues a copy in a direction, from memory of the device `owner` if the copy is between devices.
+    ///
     /// # Safety
     /// The same requirements as for [`Backend::copy_in`].
     unsafe fn copy(
         &self,
         stream: &Stream<A>,
-        direction: Direction,
+        (direction, owner): (Direction, usize),
         from: usize,
         to: usize,
         slab: &Slab,
     ) -> Result<(), DeviceError> {
-        let mut owner = self.device.api.id();
-        if direction == Direction::Across {
-            // SAFETY: the caller keeps both ends valid until the copy has ended, so the device that owns the memory is
-            // open.
-            let found = self.device.call_at_once(|api| unsafe { api.owner(from) });
-            owner = found.map_err(|refusal| self.device.error(refusal))?;
-        }
         self.device.call_stream(|api| {
             for transfer in transfers(direction, from, to, slab) {
                 // SAFETY: the transfer is part of the slab, and the caller keeps both ends of the slab valid until

@@ -95,7 +95,8 @@ impl Devices {
             Copying::Apart => {
                 self.copying.fetch_add(1, Ordering::SeqCst);
                 let job = CopyJob::Copy { id: *id, via, copy: Box::new(copy) };
-                if self.engines[maker.index()].send(job).is_err() {
+                let engine = usize::from(!matches!(copy.to, End::Host { .. }));
+                if self.engines[maker.index()][engine].send(job).is_err() {
                     self.copied();
                     // SAFETY: the same argument as for the copy above.
                     unsafe { self.make(maker, via, &copy)? };
@@ -169,7 +170,7 @@ impl Devices {
 
     /// Stops all copy engines, and the thread that page-locks memory.
     pub(in crate::driver::threads) fn stop(&self) {
-        for engine in &self.engines {
+        for engine in self.engines.iter().flatten() {
             let _ = engine.send(CopyJob::Stop); // sending fails only if the engine has already ended
         }
         let _ = self.locks.send(None); // likewise

@@ -37,7 +37,8 @@ pub(super) struct Devices {
     /// Number of replicas whose memory was freed.
     released: AtomicU64,
     homes: DashMap<DataId, Arc<Home>>,
-    engines: Vec<Sender<CopyJob>>,
+    /// For each device, its engine for copies to the host and its engine for all others.
+    engines: Vec<[Sender<CopyJob>; 2]>,
     /// Requests to page-lock homes; `None` ends the thread that serves them.
     locks: Sender<Option<LockJob>>,
     /// Number of copies that are still with the copy engines: unfinished, or finished with consequences still
@@ -48,8 +49,8 @@ pub(super) struct Devices {
 /// The jobs of the threads that work for devices.
 #[derive(Default)]
 pub(super) struct Jobs {
-    /// For each device whose copies need a thread.
-    pub(super) copies: Vec<(DeviceId, Receiver<CopyJob>)>,
+    /// For each device whose copies need threads, the jobs of one thread: copies to the host, or all others.
+    pub(super) copies: Vec<(DeviceId, &'static str, Receiver<CopyJob>)>,
     /// If a device can page-lock memory.
     pub(super) locks: Option<Receiver<Option<LockJob>>>,
 }
@@ -64,11 +65,16 @@ struct Memory {
 impl Devices {
     /// Creates the set of devices. Also returns the queues of jobs for separate threads.
     pub(super) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Jobs) {
-        let (engines, copies): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
+        let (mut engines, mut copies) = (Vec::new(), Vec::new());
+        for (number, device) in (0..).map(DeviceId).zip(&devices) {
+            let [(to_host, out), (to_device, into)] = [channel(), channel()];
+            engines.push([to_host, to_device]);
+            if device.copies_apart() {
+                copies.extend([(number, "out", out), (number, "in", into)]);
+            }
+        }
         let (locks, lock_jobs) = channel();
         let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
-        let copies_apart = |device: &DeviceId| devices[device.index()].copies_apart();
-        let copies = (0..).map(DeviceId).zip(copies).filter(|(device, _)| copies_apart(device)).collect();
         let locks_pages = devices.iter().any(|device| device.locks_pages());
         let jobs = Jobs { copies, locks: locks_pages.then_some(lock_jobs) };
         let (replicas, homes, released) = (DashMap::new(), DashMap::new(), AtomicU64::new(0));

@@ -35,6 +35,7 @@ use crate::engine::command::{Command, CopyOrder, Release, ReplicaRef};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, SpaceId, TaskId};
 use crate::region::Block;
+use crate::trace::Dropped;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -61,6 +62,16 @@ pub(super) struct Residency {
     any_loss: AnyLoss,
     /// Whether any task was ever issued.
     has_issued: bool,
+    /// The replicas that were dropped since they were taken, if they are collected.
+    drops: Option<Vec<Drop>>,
+}
+
+/// A replica that is dropped, for the trace.
+pub(super) struct Drop {
+    pub(super) data: DataId,
+    pub(super) space: SpaceId,
+    pub(super) bytes: u64,
+    pub(super) why: Dropped,
 }
 
 impl Residency {
@@ -78,6 +89,7 @@ impl Residency {
             has_moved: false,
             any_loss: AnyLoss::default(),
             has_issued: false,
+            drops: None,
         }
     }
 
@@ -113,6 +125,16 @@ impl Residency {
     pub(super) fn forget(&mut self, data: DataId) {
         self.has_moved = true;
         self.directories.remove(&data);
+    }
+
+    /// Starts to collect dropped replicas for [`Self::take_drops`].
+    pub(super) fn collect_drops(&mut self) {
+        self.drops.get_or_insert_default();
+    }
+
+    /// Returns the replicas that were dropped since the last call, in order.
+    pub(super) fn take_drops(&mut self) -> Vec<Drop> {
+        self.drops.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the address spaces, the host's first.
@@ -253,8 +275,12 @@ impl Residency {
     /// reports when the memory is free, which may be immediately or after the write-backs.
     pub(super) fn evict(&mut self, data: DataId, id: ReplicaId) -> Orders {
         self.evictions += 1;
-        self.send_away(data, id);
-        self.write_back(data, &[id])
+        self.send_away(data, id, Dropped::Evicted);
+        let orders = self.write_back(data, &[id]);
+        if let Some(drop) = self.drops.as_mut().and_then(|drops| drops.last_mut()).filter(|_| !orders.is_empty()) {
+            drop.why = Dropped::WrittenBack;
+        }
+        orders
     }
 
     /// Returns write-back orders for the parts of a data object that are valid in these replicas but in no other
@@ -270,10 +296,12 @@ impl Residency {
     }
 
     /// Marks a replica for release as soon as it is unused. From now on, no task can find the replica.
-    fn send_away(&mut self, data: DataId, id: ReplicaId) {
+    fn send_away(&mut self, data: DataId, id: ReplicaId, why: Dropped) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         if let Some(replica) = directory.find(id).filter(|replica| !replica.leaving) {
-            self.memories.leaves(replica.space, data, id, directory.bytes_of(replica));
+            let (space, bytes) = (replica.space, directory.bytes_of(replica));
+            self.memories.leaves(space, data, id, bytes);
+            self.drops.iter_mut().for_each(|drops| drops.push(Drop { data, space, bytes, why }));
             directory.leave(id);
         }
     }
@@ -302,6 +330,7 @@ impl Residency {
             debug_assert!(pins == 0, "a replica of a released data object is in use");
             if !leaving {
                 self.memories.leaves(space, data, id, bytes);
+                self.drops.iter_mut().for_each(|drops| drops.push(Drop { data, space, bytes, why: Dropped::Released }));
             }
             out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
         }
@@ -360,7 +389,7 @@ impl Residency {
         self.has_moved = true;
         let Some(directory) = self.directories.get_mut(&data) else { return Orders::new() };
         for id in directory.space_lost(space, cause, &mut self.any_loss) {
-            self.send_away(data, id);
+            self.send_away(data, id, Dropped::Lost);
             self.drop_if_leaving(data, id, out);
         }
         let Some(directory) = self.directories.get(&data) else { return Orders::new() };

@@ -7,6 +7,7 @@ use crate::depend::{AccessRecord, Mode, OwnedTask};
 use crate::engine::command::{Command, ReplicaRef};
 use crate::engine::placement::stages::{Launched, Reserved};
 use crate::ids::{DataId, SpaceId};
+use crate::trace::Dropped;
 
 impl Residency {
     /// Notes that the device with this memory has refused to allocate `bytes` bytes.
@@ -78,7 +79,7 @@ impl Residency {
             if directory.find(position.replica).is_some_and(|r| r.pins == 0 && !r.adopted)
                 && directory.holds_nothing(position.replica)
             {
-                self.send_away(position.data, position.replica);
+                self.send_away(position.data, position.replica, Dropped::Evicted);
                 self.drop_if_leaving(position.data, position.replica, out);
             }
         }

@@ -82,6 +82,11 @@ class Columns {
     return out;
   }
 
+  /** Decodes durations that were stored plus one; an unknown one is NaN. */
+  takeDurations(name) {
+    return this.take(name).map((stored) => (stored > 0 ? stored - 1 : NaN));
+  }
+
   /** Decodes times that were stored as folded distance plus one, relative to the first known time of `references`. */
   takeTimes(name, ...references) {
     const out = this.take(name);
@@ -163,6 +168,10 @@ async function loadTrace() {
     number: () => columns.take('number'),
     parent: () => columns.takeOptions('parent'),
     device: () => columns.takeOptions('device'),
+    stream: () => columns.takeOptions('stream'),
+    policy: () => columns.takeOptions('policy'),
+    expected: () => columns.takeDurations('expected'),
+    expectedEnd: () => columns.takeDurations('expected_end'),
     finished: () => columns.takeTimes('finished', end, ready),
     placed: () => columns.takeTimes('placed', ready),
     reserved: () => columns.takeTimes('reserved', trace.placed, ready),

@@ -2,7 +2,7 @@
 
 const OUTCOMES = ['did not run', 'done', 'failed', 'continued without its thread'];
 /** Access modes, indexed by the number in the column. */
-const MODES = ['reads', 'writes', 'updates', 'updates in any order', 'reduces into', 'is ordered by'];
+const MODES = ['reads', 'writes', 'updates', 'updates in any order', 'reduces into', 'is ordered by', 'updates atomically'];
 const NOTES = [
   'poisoned: a predecessor failed',
   'its device refused memory',
@@ -78,6 +78,7 @@ class Detail {
       ),
       ...notes.map((note) => element('p', { class: 'chip alert' }, note)),
       this.stages(task),
+      this.placement(task),
       ...this.reasonText(task),
       element(
         'p',
@@ -148,7 +149,8 @@ class Detail {
       unit = trace.unit[task];
     if (Number.isNaN(trace.start[task])) return '';
     const device = trace.device[task] >= 0 ? `, device ${trace.device[task]}` : '';
-    return `on ${unitName(trace, unit)}${device}, for ${formatTime(trace.end[task] - trace.start[task])}`;
+    const stream = trace.stream[task] >= 0 ? `, stream ${trace.stream[task]}` : '';
+    return `on ${unitName(trace, unit)}${device}${stream}, for ${formatTime(trace.end[task] - trace.start[task])}`;
   }
 
   /** The times at which the task reached each stage, and a bar that shows how long each stage took. */
@@ -198,6 +200,31 @@ class Detail {
           );
         }),
       ),
+    );
+  }
+
+  /** The policy that chose the unit, and how its estimates compare with what was measured. */
+  placement(task) {
+    const { trace } = this.app,
+      policy = trace.head.policies[trace.policy[task]];
+    if (policy === undefined) return null;
+    const compare = (what, expected, measured) =>
+      Number.isNaN(expected) || Number.isNaN(measured)
+        ? null
+        : element(
+            'div',
+            {},
+            `${what} ${formatTime(expected)}, measured ${formatTime(measured)} `,
+            expected > 0 ? element('b', {}, formatRatio(measured / expected)) : null,
+          );
+    const body = compare('Expected duration', trace.expected[task], trace.end[task] - trace.start[task]);
+    const whole = compare('Expected from ready to end', trace.expectedEnd[task], trace.end[task] - trace.ready[task]);
+    return element(
+      'div',
+      { class: 'reason placement' },
+      element('div', {}, 'Placed by ', element('code', {}, policy), body || whole ? '' : ', which had no estimate'),
+      body,
+      whole,
     );
   }
 

@@ -45,6 +45,9 @@ function formatCount(count) {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 }
 
+/** A ratio with three significant digits. */
+const formatRatio = (ratio) => `${significant(ratio)}×`;
+
 function formatPercent(part, whole) {
   if (!(whole > 0)) return '0 %';
   const percent = (100 * part) / whole;

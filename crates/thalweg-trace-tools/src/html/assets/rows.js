@@ -25,7 +25,7 @@ const spaceName = (trace, space) => trace.head.spaces[space] ?? `space ${space}`
 function unitName(trace, unit) {
   if (unit === null || unit < 0) return 'no unit';
   const known = trace.head.units[unit];
-  return known ? `${known.kind} ${unit}` : `unit ${unit}`;
+  return known ? `unit ${unit} ${known.kind}` : `unit ${unit}`;
 }
 
 /** How much of the run a unit computed. */
