@@ -124,7 +124,8 @@ impl Threads {
             let _ = self.seat.set(Mutex::new(host(guest)));
         }
         if let Some(choices) = explored {
-            let _first = self.explored.set(Explored::new(choices, jobs.copies));
+            let engines = jobs.copies.into_iter().map(|(device, _, jobs)| (device, jobs)).collect();
+            let _first = self.explored.set(Explored::new(choices, engines));
             return Ok(());
         }
         let Crew { units: threads, helpers, .. } = &mut *crew;
