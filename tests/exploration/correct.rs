@@ -55,9 +55,9 @@ fn fibonacci(at: &thalweg::Context, n: u32) -> Result<u64, RunError> {
 #[test]
 fn correct_program_passes_on_cores_and_devices() {
     for units in ["1:CPU:1", "3:CPU:1", "1:CPU:1,1:EMU:1", "2:CPU:2,2:EMU:1", "1:EMU:2"] {
-        let explored = on(units).run(0..100, program).unwrap_or_else(|failure| panic!("{units}: {failure}"));
-        assert_eq!(explored.schedules, 100);
-        assert!(explored.distinct >= 95, "{units}: {explored:?}");
+        let explored = on(units).run(0..40, program).unwrap_or_else(|failure| panic!("{units}: {failure}"));
+        assert_eq!(explored.schedules, 40);
+        assert!(explored.distinct >= 38, "{units}: {explored:?}");
     }
 }
 

@@ -154,8 +154,8 @@ impl Threads {
         true
     }
 
-    /// Decides on a step during an isolated wait in which no descendant of the waiting body is ready. As on threads, the
-    /// waiting unit takes descendants from the policy. If there are none, other units run other tasks.
+    /// Decides on a step during an isolated wait in which no descendant of the waiting body is ready. As on threads,
+    /// the waiting unit takes descendants from the policy. If there are none, other units run other tasks.
     fn decide_isolated(&self, host: &Host, explored: &Explored) -> Option<Decided> {
         let claimed = |task: &OwnedTask| !task.shared().internal && host.allows(task);
         self.react(|out| self.shared.engine.claim(host.unit, &claimed, out));
