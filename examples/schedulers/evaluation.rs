@@ -47,8 +47,8 @@ impl Measured {
         self.computation + self.communication
     }
 
-    /// Computes the means of a run whose scheduler has not settled. A whole run has `all` steps, and begins with those of
-    /// the `search`.
+    /// Computes the means of a run whose scheduler has not settled. A whole run has `all` steps, and begins with
+    /// those of the `search`.
     fn new(search: &[Periods], one_by_one: &[Periods], together: &[Periods], all: usize) -> Self {
         let sum = |steps: &[Periods], period: fn(&Periods) -> Duration| {
             steps.iter().map(|step| period(step).as_secs_f64()).sum::<f64>()

@@ -5,6 +5,7 @@ mod common;
 
 mod failure;
 mod group_failures;
+mod lent_outcome;
 mod loss;
 mod misuse;
 mod odd_numbers;

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::error::{FailureReason, TaskFailure};
 use thalweg::prelude::*;
-use thalweg::region::Block;
 
-const N: usize = 64;
+pub(super) const N: usize = 64;
 
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("exit code {0}")]
 struct ExitCode(i32);
 
 /// Returns the value, or the name and the exit code of the failed task.
-fn told<T>(outcome: Result<T, &TaskFailure>) -> Result<T, (String, Option<i32>)> {
+pub(super) fn told<T>(outcome: Result<T, &TaskFailure>) -> Result<T, (String, Option<i32>)> {
     outcome.map_err(|failure| {
         let FailureReason::Returned(error) = failure.reason() else { return (failure.name().to_owned(), None) };
         (failure.name().to_owned(), error.downcast_ref::<ExitCode>().map(|ExitCode(code)| *code))
@@ -30,11 +29,11 @@ fn no_result<R: std::fmt::Debug>(result: Pending<R>) -> String {
     }
 }
 
-fn root(name: &str, code: i32) -> (String, Option<i32>) {
+pub(super) fn root(name: &str, code: i32) -> (String, Option<i32>) {
     (name.to_owned(), Some(code))
 }
 
-fn fail(rt: &Runtime, name: &'static str, code: i32, region: Region<'_, u64>) {
+pub(super) fn fail(rt: &Runtime, name: &'static str, code: i32, region: Region<'_, u64>) {
     rt.task(name, region.inout()).cpu(move |_, _| Err(ExitCode(code))).submit().unwrap();
 }
 
@@ -487,30 +486,4 @@ fn outcome_is_refused_in_recordings_on_devices_and_with_a_write() {
     assert!(matches!(both, SubmitError::OutcomeOnDevice { .. }), "{both}");
     let writes = rt.task("writes", (x.outcome(), x.slice(..1).inout())).cpu(|_, _| ()).submit().unwrap_err();
     assert!(matches!(writes, SubmitError::OverlappingAccesses { .. }), "{writes}");
-}
-
-#[test]
-fn detached_body_gets_a_guard_of_the_value_or_the_failure() {
-    let rt = runtime("2:CPU:1");
-    let (x, shown) = (rt.data(vec![5u64; N]), rt.value(Vec::new()));
-    let whole = Block::whole(&[N]);
-    for fails in [false, true, false] {
-        if fails {
-            fail(&rt, "root", 7, x.all());
-        } else {
-            rt.task("fill", x.output()).cpu(|_, x| x.fill(9)).submit().unwrap();
-        }
-        rt.task("lend", (x.block(whole).outcome(), shown.inout()))
-            .host_detached_until_event(|_, (x, mut shown)| {
-                std::thread::spawn(move || {
-                    shown.push(told(x.as_ref().map(|x| x[N - 1]).map_err(|failure| &**failure)));
-                    x.into_iter().for_each(|x| x.finish());
-                    shown.finish();
-                });
-            })
-            .submit()
-            .unwrap();
-    }
-    assert!(rt.wait().is_err());
-    assert_eq!(rt.take(shown).unwrap(), [Ok(9), Err(root("root", 7)), Ok(9)]);
 }

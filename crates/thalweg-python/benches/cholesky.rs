@@ -1,9 +1,9 @@
 //! Tiled Cholesky factorization: the Python example against the same tasks in Rust, with the same BLAS.
 //!
 //! `cargo bench -p thalweg-python -- [SIZE] [TILE] [UNITS] [ROUNDS]` runs both alternately and prints the best rate of
-//! each, with the ratio. The Python of `THALWEG_PYTHON` has the package, built in the profile `bench` or `shipped`. Both
-//! programs call the OpenBLAS that SciPy contains, one thread per call. Python calls it through SciPy's functions, Rust
-//! directly.
+//! each, with the ratio. The Python of `THALWEG_PYTHON` has the package, built in the profile `bench` or `shipped`.
+//! Both programs call the OpenBLAS that SciPy contains, one thread per call. Python calls it through SciPy's functions,
+//! Rust directly.
 
 #![allow(unsafe_code)] // BLAS
 
