@@ -2,8 +2,9 @@
 # packages.
 step "clippy"
 cargo clippy --all-targets --quiet -- -D warnings
-# Cargo builds the Python package only by name.
-cargo clippy --package thalweg-python --quiet -- -D warnings
+# Cargo builds the Python package and that for clusters only by name.
+cargo clippy --package thalweg-python --all-targets --quiet -- -D warnings
+if has mpicc; then cargo clippy --package thalweg-mpi --all-targets --quiet -- -D warnings; fi
 # `--all-targets` omits the tests that are not part of `cargo test`.
 cargo clippy --test mz --test lanes --test cg_numerics --quiet -- -D warnings
 step "each feature alone, and none"

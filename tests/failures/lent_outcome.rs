@@ -2,7 +2,6 @@
 
 use crate::common::runtime;
 use crate::outcome::{N, fail, root, told};
-use thalweg::prelude::*;
 use thalweg::region::Block;
 
 #[test]

@@ -111,7 +111,7 @@ fn different_programs_are_found_with_both_places() {
     });
     for result in ended {
         let text = result.unwrap().unwrap_err().to_string();
-        let place = text.split("tests/faults.rs:").count() - 1;
+        let place = text.split("tests/rank_faults.rs:").count() - 1;
         assert!(text.contains("submission 8 is `right`") && text.contains("but `wrong`"), "{text}");
         assert!(text.contains("on rank 2") && place == 2, "{text}");
     }
