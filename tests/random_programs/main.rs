@@ -22,8 +22,8 @@
 //!   between.
 //! - *Detached bodies* lend their accesses to threads of the program, which return them sooner or later.
 //!
-//! Programs with a single submitting thread also run under explored schedules (`thalweg::check`), one eighth as many of
-//! them. Their failures can be replayed.
+//! Programs with a single submitting thread also run under explored schedules (`thalweg::check`), one in 32 of them.
+//! Their failures can be replayed.
 //!
 //! Half of the programs run on the fast path, which means on CPU units only and under `stealing`.
 //!
@@ -226,7 +226,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases().div_ceil(8), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases().div_ceil(32), ..ProptestConfig::default() })]
 
     #[test]
     fn memory_matches_sequential_execution_under_explored_schedules(
