@@ -110,7 +110,7 @@ fn faults_are_drawn_and_reach_the_program() {
             let words = ["lost", "copy", "memory"].into_iter().filter(|word| error.to_string().contains(word));
             failed.lock().unwrap().extend(words);
         }
-        // What is left is as if the tasks had run one after the other.
+        // The memory is as if the tasks had run one after the other.
         for (n, x) in data.into_iter().enumerate() {
             if let Ok(x) = rt.take(x) {
                 assert_eq!(x, [n as u64 * 8; 50]);

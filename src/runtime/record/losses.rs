@@ -68,7 +68,7 @@ impl Member {
         {
             let mut parts = vec![*block];
             if *is_reduced {
-                // What is bad already stays so, for its own reason.
+                // A part that is already bad keeps its own reason.
                 for other in bad.iter().filter(|bad| bad.data == *data) {
                     for part in std::mem::take(&mut parts) {
                         part.subtract(&other.block, |part| parts.push(part));
