@@ -4,7 +4,7 @@ mod build;
 mod examples;
 mod installed;
 
-use build::{C, CPP, FORTRAN, prints, run, run_checked};
+use build::{C, CPP, FORTRAN, run, run_checked};
 use std::path::Path;
 
 #[test]
@@ -31,7 +31,7 @@ fn kernels_from_text_run_on_devices() {
     if required.contains("opencl") {
         assert_eq!(run(&C, "tests/c/kernels.c"), "ok\n");
         assert_eq!(run(&CPP, "tests/cpp/kernels.cpp"), "ok\n");
-        prints(&FORTRAN, "tests/fortran/kernels.f90", "ok\n");
+        build::prints(&FORTRAN, "tests/fortran/kernels.f90", "ok\n");
     } else {
         eprintln!("skipped: an OpenCL device is not required");
     }
