@@ -5,7 +5,8 @@
 //! task that is yet to be submitted. So a submitter waits only for a *reasonable* time. While bodies compute, this is
 //! four times the recent time between two finished tasks, but at least 50 ms. While nothing runs, is ready or is being
 //! copied, the submitter hardly waits at all. If the threads of all running bodies sleep, the minimum is halved,
-//! because the bodies may be waiting for the submitter. After the wait, the submitter is *granted* three times as many
+//! because the bodies may be waiting for the submitter. If a hosting thread runs the program's own code instead, the
+//! submitter waits for half of the minimum: the thread may have lost its core just before a wait. After the wait, the submitter is *granted* three times as many
 //! further tasks as are pending, and its next wait is twice as long. Tasks that finish reduce the grant.
 //!
 //! [`Window`] only makes decisions; the drivers sleep or run tasks.
@@ -34,6 +35,8 @@ thread_local! {
 pub(super) enum Motion {
     /// Nothing runs, is ready or is being copied.
     Nothing,
+    /// No body runs, but the thread that hosts a unit runs the program's own code, and may begin to wait soon.
+    Away,
     /// Bodies run, but their threads sleep: they wait for a device, a file, or the submitter.
     Sleeping,
     /// A body is computing or will be soon.
@@ -143,6 +146,7 @@ impl Window {
         }
         let patience = match motion() {
             Motion::Nothing => return None,
+            Motion::Away => return (LEAST_PATIENCE / 2).checked_sub(elapsed).filter(|left| !left.is_zero()),
             Motion::Sleeping => patience.max(LEAST_PATIENCE / 2),
             Motion::Working => patience.max(LEAST_PATIENCE),
         };
@@ -187,6 +191,9 @@ mod tests {
             assert!(window.patience(1, || motion).is_some(), "four seconds are reasonable");
         }
         assert!(window.patience(1, || Motion::Nothing).is_none());
+        assert!(window.patience(1, || Motion::Away).is_none());
+        window.state.lock().since = Instant::now() - NOTHING_RUNS * 2;
+        assert!(window.patience(1, || Motion::Away).is_some(), "the host may be back soon");
         wait(5);
         assert!(window.patience(1, || Motion::Sleeping).is_none());
         window.grant(1);

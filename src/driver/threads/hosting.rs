@@ -1,15 +1,32 @@
-//! State of the thread that executes for a unit, as visible to other threads: whether it sleeps or is absent.
+//! State of the threads that execute for a unit, as visible to other threads: whether they sleep or are absent.
 
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The threads of a unit's pool, each by the file in which the operating system reports its state.
+#[derive(Clone, Default)]
+pub(super) struct Members(Arc<Mutex<Vec<Arc<Path>>>>);
+
+impl Members {
+    /// Adds the calling thread.
+    pub(super) fn join(&self) {
+        self.0.lock().extend(own_state());
+    }
+
+    fn are_asleep(&self) -> bool {
+        self.0.lock().iter().all(|state| sleeps(state) != Some(false))
+    }
+}
+
 /// State of the thread of one unit, or of a guest.
 pub(super) struct Hosting {
     /// File in which the operating system reports the thread's state; `None` if there is no such file or no thread.
     state: Mutex<Option<Arc<Path>>>,
     is_there: AtomicBool,
+    /// The unit's pool. A thread that waits for its pool sleeps while the pool computes.
+    pub(super) members: Members,
 }
 
 thread_local! {
@@ -20,16 +37,25 @@ thread_local! {
     };
 }
 
+fn own_state() -> Option<Arc<Path>> {
+    STATE.try_with(Clone::clone).ok().flatten()
+}
+
+/// Returns whether a thread sleeps according to the operating system, which does not know ended threads.
+fn sleeps(state: &Path) -> Option<bool> {
+    let text = std::fs::read_to_string(state).ok()?;
+    // The thread name may contain any characters and ends at the last parenthesis. The state follows it.
+    text.rsplit(')').next().map(|rest| rest.trim_start().starts_with('S'))
+}
+
 impl Hosting {
-    /// Creates the state of an executing thread that is already present, or that is still absent.
-    pub(super) fn new(is_there: bool) -> Self {
-        Self { state: Mutex::default(), is_there: AtomicBool::new(is_there) }
+    fn new(is_there: bool, members: Members) -> Self {
+        Self { state: Mutex::default(), is_there: AtomicBool::new(is_there), members }
     }
 
     /// Notes that the calling thread executes for the unit.
     pub(super) fn is_this_thread(&self) {
-        let state = STATE.try_with(Clone::clone).ok().flatten();
-        *self.state.lock() = state;
+        *self.state.lock() = own_state();
         self.is_there.store(true, Ordering::Relaxed);
     }
 
@@ -43,11 +69,39 @@ impl Hosting {
         self.is_there.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the thread sleeps according to the operating system.
+    /// Returns whether the unit's threads sleep according to the operating system.
     pub(super) fn is_asleep(&self) -> bool {
-        let state = self.state.lock().clone();
-        let text = state.and_then(|state| std::fs::read_to_string(state).ok());
-        // The thread name may contain any characters and ends at the last parenthesis. The state follows it.
-        text.is_some_and(|text| text.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S')))
+        self.sleeps() == Some(true)
     }
+
+    fn sleeps(&self) -> Option<bool> {
+        let state = self.state.lock().clone();
+        Some(sleeps(&state?)? && self.members.are_asleep())
+    }
+
+    /// Returns whether a thread other than the calling thread executes for the unit and is awake. Such a thread runs a
+    /// body, or is about to: an idle thread soon falls asleep.
+    pub(super) fn is_awake_elsewhere(&self) -> bool {
+        self.is_there() && !self.is_here() && self.sleeps() == Some(false)
+    }
+
+    /// Returns whether a thread other than the calling thread has executed for the unit, and now runs the program's
+    /// own code.
+    pub(super) fn is_away_awake(&self) -> bool {
+        !self.is_there() && !self.is_here() && self.sleeps() == Some(false)
+    }
+
+    fn is_here(&self) -> bool {
+        let state = self.state.lock().clone();
+        state.is_some() && state == own_state()
+    }
+}
+
+/// Creates the states of the threads of so many units, which are present, and of the guest of unit 0, which is absent.
+/// The guest has the pool of that unit.
+pub(super) fn hosting_of(units: usize) -> Box<[Hosting]> {
+    let mut all: Vec<_> = (0..units).map(|_| Hosting::new(true, Members::default())).collect();
+    let members = all.first().map(|first| first.members.clone()).unwrap_or_default();
+    all.push(Hosting::new(false, members));
+    all.into()
 }

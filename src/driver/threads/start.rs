@@ -8,6 +8,7 @@
 use super::devices::Devices;
 use super::explored::Explored;
 use super::host::Host;
+use super::hosting::Members;
 use super::kept;
 use super::ready::OwnQueue;
 use super::state::{Crew, Threads, Unstarted};
@@ -120,6 +121,7 @@ impl Threads {
             if style.bindings.is_some() {
                 move_to(unit.hosting_core());
             }
+            self.hosting[0].is_this_thread();
             self.hosting[0].is_nobody(); // absent until it waits
             let _ = self.seat.set(Mutex::new(host(guest)));
         }
@@ -203,6 +205,7 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
 /// `guest_of`.
 fn inner_pool(
     (runtime, guest_of): (u64, Weak<Threads>),
+    members: Members,
     unit: &ComputeUnit,
     style: &UnitStyle,
     life: &Life,
@@ -217,6 +220,7 @@ fn inner_pool(
         .start_handler(move |n| {
             style.bind(n);
             on_own_thread();
+            members.join();
             inside::enter(runtime);
             running::join(runtime, team.clone());
             kept::join_pool(guest_of.clone());
@@ -241,7 +245,8 @@ fn guest_pool(
     if unit.is_cpu() && unit.inner_cores() == 1 {
         return Ok(None);
     }
-    let pool = inner_pool((threads.shared.id, threads.this.clone()), unit, style, &Life::default()).build();
+    let (key, members) = ((threads.shared.id, threads.this.clone()), threads.hosting[0].members.clone());
+    let pool = inner_pool(key, members, unit, style, &Life::default()).build();
     pool.map(Some).map_err(|error| thread_error(&unit.id.to_string(), std::io::Error::other(error)))
 }
 
@@ -253,9 +258,14 @@ type Life = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 ///
 /// rayon's `use_current_thread` would be simpler, but it never frees the memory it allocates for the thread: 7 KiB per
 /// unit.
-fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl FnOnce() + Send + 'static) {
+fn live_in_pool(
+    (runtime, members): (u64, Members),
+    unit: &ComputeUnit,
+    style: &UnitStyle,
+    life: impl FnOnce() + Send + 'static,
+) {
     let (begin, mut first) = (Life::default(), None);
-    let pool = inner_pool((runtime, Weak::new()), unit, style, &begin).spawn_handler(|thread| {
+    let pool = inner_pool((runtime, Weak::new()), members, unit, style, &begin).spawn_handler(|thread| {
         if thread.index() == 0 {
             first = Some(thread);
             return Ok(());
@@ -299,9 +309,10 @@ fn start_unit(
     let life = {
         let (threads, what) = (threads.clone(), what.clone());
         move || {
-            let (runtime, pool, pool_style) = (threads.shared.id, unit.clone(), style.clone());
+            let (pool, pool_style) = (unit.clone(), style.clone());
+            let key = (threads.shared.id, threads.hosting[unit.id.0 as usize].members.clone());
             let host = move || live(&threads, &what, || host_unit(&threads, &unit, queue, &style, entrance));
-            live_in_pool(runtime, &pool, &pool_style, host);
+            live_in_pool(key, &pool, &pool_style, host);
         }
     };
     let thread = std::thread::Builder::new().name(name).stack_size(stack_bytes);

@@ -3,7 +3,7 @@
 use super::devices::{Devices, Jobs};
 use super::explored::Explored;
 use super::host::Host;
-use super::hosting::Hosting;
+use super::hosting::{Hosting, hosting_of};
 use super::ready::{OwnQueue, ReadyQueues};
 use crate::depend::{Datum, Entrance, Kinds, OwnedTask};
 use crate::device::{Buffer, Device};
@@ -85,7 +85,7 @@ impl Threads {
             this: this.clone(),
             ready,
             devices,
-            hosting: (0..units + 1).map(|slot| Hosting::new(slot < units)).collect(),
+            hosting: hosting_of(units),
             seat: OnceLock::new(),
             seat_wanted: AtomicBool::new(false),
             hosts_unseated: AtomicBool::new(false),

@@ -3,7 +3,7 @@
 use crate::driver::window::Motion;
 use crate::error::{RunError, SubmitError};
 use crate::{Builder, Context, Runtime};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as Polled, Poll, Wake, Waker};
@@ -135,6 +135,15 @@ fn futures_are_notified_when_a_units_thread_dies() {
     });
 }
 
+/// Waits until the threads that look for work have fallen asleep.
+fn until_nothing_moves(rt: &Runtime, case: &str) {
+    let since = std::time::Instant::now();
+    while rt.door.driver.threads().motion() != Motion::Nothing {
+        assert!(since.elapsed() < Duration::from_secs(60), "{case}: {:?}", rt.door.driver.threads().motion());
+        std::thread::yield_now();
+    }
+}
+
 /// A submitter must not wait for tasks that no present thread can run.
 #[test]
 fn ready_tasks_of_an_absent_host_do_not_count_as_motion() {
@@ -143,14 +152,61 @@ fn ready_tasks_of_an_absent_host_do_not_count_as_motion() {
         let rt = builder.build().unwrap();
         let submit = || (0..3).for_each(|_| _ = rt.task("ready", ()).host(|_, ()| ()).submit().unwrap());
         submit();
-        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}");
+        until_nothing_moves(&rt, &format!("{units} {scheduler}"));
         rt.wait().unwrap();
         submit();
-        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: the host has left again");
+        until_nothing_moves(&rt, &format!("{units} {scheduler}: the host has left again"));
         std::thread::scope(|scope| _ = scope.spawn(|| rt.wait().unwrap()));
         submit();
-        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: the guest has left too");
+        until_nothing_moves(&rt, &format!("{units} {scheduler}: the guest has left too"));
     }
+}
+
+/// Between two waits, the thread that hosts a unit may come back soon, unless it sleeps.
+#[test]
+fn absent_host_that_is_awake_may_come_back() {
+    let rt = of_one_thread();
+    let seen = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let observer = scope.spawn(|| {
+            let seen_awake = rt.door.driver.threads().motion();
+            seen.store(true, Ordering::Release);
+            until_nothing_moves(&rt, "the host sleeps");
+            seen_awake
+        });
+        while !seen.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        assert_eq!(observer.join().unwrap(), Motion::Away);
+    });
+}
+
+/// The thread that hosts a unit of several cores sleeps while a body runs on the unit's own threads.
+#[test]
+fn body_in_a_pool_is_motion_while_the_host_sleeps() {
+    let rt = builder("1:CPU:2").use_current_thread(true).build().unwrap();
+    let (begun, seen) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let observer = scope.spawn(|| {
+            while !begun.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            let motions: Vec<_> = (0..100).map(|_| rt.door.driver.threads().motion()).collect();
+            seen.store(true, Ordering::Release);
+            motions
+        });
+        rt.scope(|scope| {
+            let body = |_: &Context, ()| {
+                begun.store(true, Ordering::Release);
+                while !seen.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
+            };
+            scope.task("spinning", ()).cpu(body).submit().unwrap();
+        })
+        .unwrap();
+        assert_eq!(observer.join().unwrap(), [Motion::Working; 100]);
+    });
 }
 
 /// Creates a runtime hosted by the thread that builds it, which executes nothing before it waits.

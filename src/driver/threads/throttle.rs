@@ -3,6 +3,7 @@
 //! waits.
 
 use super::host::Host;
+use super::hosting::Hosting;
 use super::state::Threads;
 use crate::device::Visit;
 use crate::driver::shared::Shared;
@@ -97,11 +98,15 @@ impl Threads {
         let is_ready = || has_idle_unit && there().any(|unit| self.ready.in_sight(unit));
         let stuck = if is_there(0) { 0 } else { self.ready.launches(0) };
         let in_flight = || self.shared.engine.in_flight().saturating_sub(stuck);
+        // A thread between two bodies shows none, even if other programs keep it from its core for milliseconds.
+        let is_awake = || self.hosting.iter().any(Hosting::is_awake_elsewhere);
         match () {
             () if asleep < shown || self.shared.engine.is_at_borders() || is_ready() || in_flight() > shown => {
                 Motion::Working
             }
+            () if is_awake() => Motion::Working,
             () if shown > 0 => Motion::Sleeping,
+            () if self.hosting[0].is_away_awake() => Motion::Away,
             () => Motion::Nothing,
         }
     }
