@@ -217,18 +217,10 @@ impl Threads {
             }
             Work::Placed(launch) => threads.run_placed(host, launch),
         };
-        let (Some(stack), Some(threads)) = (host.crowd.stack(&host.aside), self.this.upgrade()) else {
-            return run(self, host);
-        };
-        Host::has_fibers();
-        let exposed = &self.shared.running[host.slot()];
-        host.aside.begin(stack, host.isolation_level(), &host.own, exposed, move || {
-            Host::with(threads.shared.id, |host| {
-                let host = host.expect("a fiber stays on its host's thread");
-                host.begin_stack(true);
-                run(&threads, host);
-            });
-        });
+        match self.separate_stack(host) {
+            Some(stack) => self.begin_on(stack, host, run),
+            None => run(self, host),
+        }
     }
 
     /// Returns the context of a body that the host runs for this unit.

@@ -25,6 +25,7 @@ use crate::driver::deadlock::{Vain, key_of_children};
 use crate::driver::waiters::{Awaited, own_parker, own_waker};
 use crate::engine::{Event, Launch};
 use crate::sync::CallSite;
+use crate::sync::fiber::Stack;
 use crate::sync::{Borrowed, Key, fiber};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -395,22 +396,37 @@ impl Threads {
     /// Runs work on a separate stack and, during a `turn`, further tasks after it. Returns the work if there is no
     /// memory for a stack.
     fn begin_aside(&self, host: &Host, work: Work, turn: Option<Rc<Borrowed>>) -> Option<Work> {
-        let (Some(stack), Some(threads)) = (host.crowd.stack(&host.aside), self.this.upgrade()) else {
-            return Some(work);
-        };
+        let Some(stack) = self.separate_stack(host) else { return Some(work) };
+        self.begin_on(stack, host, move |threads, host| {
+            let Some(turn) = turn else { return threads.run_work(host, work) };
+            let goes_on = || turn.holds() && !host.aside.has_woken();
+            threads.run_chain(host, work, goes_on);
+            while goes_on() && threads.step(host, goes_on) {}
+        });
+        None
+    }
+
+    /// Returns a stack, and this driver for the code that will run on it, if there is memory for a stack.
+    pub(super) fn separate_stack(&self, host: &Host) -> Option<(Stack, Arc<Self>)> {
+        host.crowd.stack(&host.aside).zip(self.this.upgrade())
+    }
+
+    /// Calls `run` on a separate stack, until it returns or is suspended.
+    pub(super) fn begin_on(
+        &self,
+        (stack, threads): (Stack, Arc<Self>),
+        host: &Host,
+        run: impl FnOnce(&Self, &Host) + 'static,
+    ) {
         Host::has_fibers();
         let exposed = &self.shared.running[host.slot()];
         host.aside.begin(stack, host.isolation_level(), &host.own, exposed, move || {
             Host::with(threads.shared.id, |host| {
                 let host = host.expect("a fiber stays on its host's thread");
                 host.begin_stack(true);
-                let Some(turn) = turn else { return threads.run_work(host, work) };
-                let goes_on = || turn.holds() && !host.aside.has_woken();
-                threads.run_chain(host, work, goes_on);
-                while goes_on() && threads.step(host, goes_on) {}
+                run(&threads, host);
             });
         });
-        None
     }
 
     /// Runs work, and then the chain of tasks that directly follows it for as long as `goes_on` returns true.
