@@ -4,19 +4,21 @@ use crate::body::Argument;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 use crate::body::{Body, view_on_device};
 use crate::handles::{Table, get, insert, table, take};
+use crate::launch::{Given, Launch};
 use crate::status::{Problem, call, entries, put, text, tw_status};
 use crate::task::tw_task;
 use crate::view::number;
 use std::ffi::c_char;
 use std::sync::Arc;
 use thalweg::TaskBuilder;
-use thalweg::dynamic::{AnyAccess, AnyArgument, AnyDeviceView, AnyKernel, Dtype};
+#[cfg(any(feature = "cuda", feature = "hip"))]
+use thalweg::dynamic::AnyDeviceView;
+use thalweg::dynamic::{AnyAccess, AnyArgument, AnyKernel, Dtype};
 #[cfg(any(feature = "cuda", feature = "hip"))]
 use thalweg::error::BoxError;
-use thalweg::error::DeviceError;
+use thalweg::kernel::Threads;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 use thalweg::kernel::{Addressed, RawTask};
-use thalweg::kernel::{Launcher, Threads};
 
 static KERNELS: Table<AnyKernel> = table();
 
@@ -112,20 +114,6 @@ pub extern "C" fn tw_kernel_free(kernel: tw_kernel) -> tw_status {
     call(|| take("tw_kernel_free", "kernel", &KERNELS, kernel.id).map(drop))
 }
 
-/// A launch, as its task keeps it.
-struct Launch {
-    kernel: AnyKernel,
-    threads: Threads,
-    arguments: Vec<Given>,
-}
-
-/// An argument, as its task keeps it.
-#[derive(Clone, Copy)]
-enum Given {
-    Access(usize),
-    Number(AnyArgument<'static, 'static>),
-}
-
 /// # Safety
 /// The launch has `count` arguments.
 unsafe fn launch(call: &str, given: &tw_launch, accesses: usize) -> Result<Launch, Problem> {
@@ -158,24 +146,6 @@ unsafe fn launch(call: &str, given: &tw_launch, accesses: usize) -> Result<Launc
     Ok(Launch { kernel, threads: Threads([x, y.max(1), z.max(1)]), arguments })
 }
 
-fn launch_all(
-    launches: &[Launch],
-    launcher: &mut Launcher<'_>,
-    views: &[AnyDeviceView<'_>],
-) -> Result<(), DeviceError> {
-    for Launch { kernel, threads, arguments } in launches {
-        let arguments: Vec<_> = arguments
-            .iter()
-            .map(|given| match *given {
-                Given::Access(index) => AnyArgument::Region(&views[index]),
-                Given::Number(number) => number,
-            })
-            .collect();
-        kernel.launch(launcher, *threads, &arguments)?;
-    }
-    Ok(())
-}
-
 /// Calls a body with its task's stream.
 #[cfg(any(feature = "cuda", feature = "hip"))]
 fn call_on_stream<I: Addressed>(
@@ -204,7 +174,7 @@ pub(crate) unsafe fn add_bodies<'rt>(
         // SAFETY: the launches are as described, by this function's contract.
         let launches = given.iter().map(|given| unsafe { launch(call, given, task.count) });
         let launches = launches.collect::<Result<Vec<_>, _>>()?;
-        builder = builder.gpu(move |launcher, views| launch_all(&launches, launcher, &views));
+        builder = builder.gpu(move |launcher, views| launches.iter().try_for_each(|one| one.enqueue(launcher, &views)));
     }
     _ = argument; // without the features below, nothing uses it
     #[cfg(feature = "cuda")]

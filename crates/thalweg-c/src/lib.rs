@@ -18,6 +18,7 @@ pub mod data;
 pub mod device;
 pub mod group;
 mod handles;
+mod launch;
 pub mod runtime;
 pub mod status;
 pub mod task;

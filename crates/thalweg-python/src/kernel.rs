@@ -1,6 +1,7 @@
 //! Kernels from text, and their launches as bodies for accelerators.
 
 use crate::error::Refused;
+use crate::launch::{self, Given};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
@@ -31,18 +32,7 @@ pub(crate) struct Nth(usize);
 /// A kernel with its arguments.
 #[pyclass(module = "thalweg", frozen)]
 #[derive(Clone)]
-pub(crate) struct Launch {
-    kernel: AnyKernel,
-    threads: Threads,
-    arguments: Vec<Given>,
-}
-
-/// An argument, as its task keeps it.
-#[derive(Clone, Copy)]
-enum Given {
-    Access(usize),
-    Number(AnyArgument<'static, 'static>),
-}
+pub(crate) struct Launch(launch::Launch);
 
 #[pymethods]
 impl Nth {
@@ -96,7 +86,7 @@ impl Kernel {
         }
         let threads = std::array::from_fn(|d| given.get(d).copied().unwrap_or(1));
         let arguments = arguments.iter().map(|argument| self.argument(&argument)).collect::<PyResult<_>>()?;
-        Ok(Launch { kernel: self.0, threads: Threads(threads), arguments })
+        Ok(Launch(launch::Launch { kernel: self.0, threads: Threads(threads), arguments }))
     }
 }
 
@@ -136,7 +126,7 @@ impl Kernel {
 #[pymethods]
 impl Launch {
     fn __repr__(&self) -> String {
-        format!("<thalweg.Launch of `{}`>", self.kernel.name())
+        format!("<thalweg.Launch of `{}`>", self.0.kernel.name())
     }
 }
 
@@ -152,7 +142,7 @@ impl Launch {
             let problem = "it is no launch; try `kernel.launch(threads, ...)`, or a list of launches";
             return Err(PyTypeError::new_err(format!("cannot use {given} as a body for accelerators: {problem}")));
         };
-        for Self { kernel, arguments, .. } in &list {
+        for Self(launch::Launch { kernel, arguments, .. }) in &list {
             let is_absent = |given: &Given| matches!(given, Given::Access(index) if *index >= accesses);
             if arguments.iter().any(is_absent) {
                 return Err(Refused::new_err(format!(
@@ -167,16 +157,11 @@ impl Launch {
 
     /// Returns the kernel's name.
     pub(crate) fn name(&self) -> &'static str {
-        self.kernel.name()
+        self.0.kernel.name()
     }
 
     /// Enqueues the kernel.
     pub(crate) fn enqueue(&self, launcher: &mut Launcher<'_>, views: &[AnyDeviceView<'_>]) -> Result<(), DeviceError> {
-        let argument = |given: &Given| match *given {
-            Given::Access(index) => AnyArgument::Region(&views[index]),
-            Given::Number(number) => number,
-        };
-        let arguments: Vec<_> = self.arguments.iter().map(argument).collect();
-        self.kernel.launch(launcher, self.threads, &arguments)
+        self.0.enqueue(launcher, views)
     }
 }

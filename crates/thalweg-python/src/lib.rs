@@ -33,6 +33,8 @@ mod error;
 mod gil;
 mod group;
 mod kernel;
+#[path = "../../thalweg-c/src/launch.rs"]
+mod launch;
 mod notify;
 mod place;
 mod runtime;
