@@ -124,7 +124,7 @@ impl PythonBody {
     }
 }
 
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // the copy of a region has no lifetime that Rust knows
 fn call<'py>(
     py: Python<'py>,
     callable: &Bound<'py, PyAny>,

@@ -68,7 +68,7 @@ fn address(function: &Bound<'_, PyAny>) -> PyResult<usize> {
     if let Ok(capsule) = function.cast::<PyCapsule>() {
         let name = capsule.name()?;
         // SAFETY: the name is compared with itself, and is valid as long as the capsule.
-        #[allow(unsafe_code)]
+        #[allow(unsafe_code)] // PyO3 cannot know how long a capsule's name is valid
         let name = name.map(|name| unsafe { name.as_cstr() });
         return Ok(capsule.pointer_checked(name)?.as_ptr().addr());
     }
@@ -96,7 +96,7 @@ fn address(function: &Bound<'_, PyAny>) -> PyResult<usize> {
 impl Compiled {
     #[new]
     #[pyo3(signature = (function, argument = None, *, name = None))]
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code)] // an address becomes a function
     fn new(function: &Bound<'_, PyAny>, argument: Option<&Bound<'_, PyAny>>, name: Option<String>) -> PyResult<Self> {
         let found = address(function)?;
         if found == 0 {
@@ -148,7 +148,7 @@ impl Compiled {
 
 impl CompiledBody {
     /// Calls the function.
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code)] // the body is a foreign function
     pub(crate) fn run(self, views: &[AnyView<'_>]) -> Result<(), BoxError> {
         let begins = self.slot.as_ref().is_none_or(|slot| slot.begin());
         if !begins || self.is_cancelled.load(Ordering::Relaxed) {

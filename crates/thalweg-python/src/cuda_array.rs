@@ -75,7 +75,7 @@ impl Described {
 }
 
 /// Registers an array of another library in place, on the device with this index.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // the tensor is made of a bare address
 pub(crate) fn import(
     py: Python<'_>,
     shell: &Arc<Shell>,

@@ -92,7 +92,7 @@ pub(crate) struct Data {
 }
 
 /// Registers a NumPy array in place.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // the tensor is made of a bare address
 pub(crate) fn adopt(shell: &Arc<Shell>, array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Data> {
     let Ok(array) = array.cast::<PyUntypedArray>() else {
         return Err(PyTypeError::new_err(format!(
@@ -331,7 +331,7 @@ impl Data {
 
     /// Waits for the region's value and returns a copy of it.
     #[pyo3(signature = (timeout = None))]
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code)] // the task writes to memory of NumPy
     fn read<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         gil::may_wait("read")?;
         let timeout = gil::duration("read", timeout)?;

@@ -128,7 +128,7 @@ impl DeviceArray {
 
     /// Exports the array in place. In a body, the consumer works on the body's stream.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code)] // the tensor is made of a bare address
     fn __dlpack__<'py>(
         this: &Bound<'py, Self>,
         stream: Option<isize>,

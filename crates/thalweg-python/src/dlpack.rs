@@ -34,7 +34,7 @@ struct Versioned {
 }
 
 /// Frees a tensor of ours.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // a deleter of DLPack gets a raw pointer
 unsafe extern "C" fn free(versioned: *mut Versioned) {
     // SAFETY: `export` has leaked both, and a deleter is called once.
     unsafe {
@@ -44,7 +44,7 @@ unsafe extern "C" fn free(versioned: *mut Versioned) {
 }
 
 /// Frees the tensor of a capsule without a consumer.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // the destructor of a capsule gets a raw pointer
 unsafe extern "C" fn free_capsule(capsule: *mut ffi::PyObject) {
     // SAFETY: the capsule is one of `export`. A consumer changes the name and calls the deleter itself.
     unsafe {
@@ -59,7 +59,7 @@ unsafe extern "C" fn free_capsule(capsule: *mut ffi::PyObject) {
 
 /// Returns a capsule that owns a tensor: a versioned one with these flags, or a legacy one. Its destructor frees the
 /// tensor unless a consumer does.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // PyO3 makes capsules only of values that they own, and DLPack's contain a bare pointer
 pub(crate) fn capsule(py: Python<'_>, tensor: Tensor, flags: Option<u64>) -> PyResult<Bound<'_, PyAny>> {
     let tensor = tensor.into_raw();
     // SAFETY: `into_raw` has just returned the tensor, which the capsule owns from now on.
@@ -180,7 +180,7 @@ impl Access {
 }
 
 /// Registers an array of another library in place.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // a consumer takes the tensor out of its capsule by a raw pointer
 pub(crate) fn import(
     py: Python<'_>,
     shell: &Arc<Shell>,

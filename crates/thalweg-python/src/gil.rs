@@ -36,7 +36,7 @@ thread_local! {
 
 impl Kept {
     #[cold]
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code)] // PyO3 has no call that keeps a thread's state
     fn keep(&self) {
         // SAFETY: the interpreter runs as long as runtimes do: `end_all` ends them before the interpreter ends. The
         // state that `PyGILState_Ensure` creates remains, because its release is the one in `drop`. Meanwhile the
@@ -53,7 +53,7 @@ impl Kept {
 }
 
 impl Drop for Kept {
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code)] // PyO3 has no call that frees a thread's state
     fn drop(&mut self) {
         if !self.0.get() || IS_ENDING.load(Ordering::SeqCst) {
             return;

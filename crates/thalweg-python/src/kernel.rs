@@ -49,7 +49,7 @@ impl Nth {
 #[pymethods]
 impl Kernel {
     #[new]
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code)] // only the caller can promise what a kernel's text touches
     fn new(name: &str, text: &str, kernel: &str) -> PyResult<Self> {
         // SAFETY: the kernel touches what its head declares, as the class asks.
         let made = unsafe { AnyKernel::new(name, text, kernel) };

@@ -17,7 +17,7 @@ type Entry = (Py<PyAny>, i32, CallSite);
 static RECENT: Mutex<[Option<Entry>; ENTRIES]> = Mutex::new([const { None }; ENTRIES]);
 
 /// Returns the line of Python code that the calling thread runs.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // PyO3 gives no access to the running frame
 pub(crate) fn here(py: Python<'_>) -> CallSite {
     // SAFETY: the thread is attached. The frame is borrowed from the thread while it runs this call; its code is a new
     // reference.

@@ -39,7 +39,7 @@ pub(crate) struct Shell {
 
 impl Drop for Shell {
     /// Waits for the tasks and joins the threads, for which they need the GIL.
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code)] // a field is moved out of a reference
     fn drop(&mut self) {
         // SAFETY: the runtime is taken only here, where nothing uses it any more.
         let rt = std::cell::Cell::new(Some(unsafe { ManuallyDrop::take(&mut self.rt) }));

@@ -8,39 +8,9 @@ use crate::record::{
     self, Between, Dropped, End, GateRole, Happened, NO_TASK, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of,
 };
 use crate::rounds::{Repeated, Rounds};
-use crate::tables::{Access, AccessMode, Copy, Decision, Dependence, Drop, Memory, Note, State, Task, Trace};
+use crate::tables::{Access, AccessMode, Copy, Decision, Dependence, Drop, Memory, Note, State, Trace};
+use crate::tasks::{Choice, Ran, Records, Submission, unit_with};
 use std::collections::HashMap;
-
-/// How and where a body ran.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ran {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    unit: u32,
-    device: u16,
-    stream: Option<u32>,
-    outcome: End,
-}
-
-/// The placement of a task: its time, the policy, and the nanoseconds that the policy expected of the body and until
-/// the body's end.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Choice {
-    pub(crate) at: u64,
-    policy: u8,
-    expected: [Option<u64>; 2],
-}
-
-/// The records about a task so far.
-#[derive(Default, Clone)]
-pub(crate) struct Known {
-    /// The time of submission, the site, and the thread.
-    pub(crate) submitted: Option<(u64, u32, usize)>,
-    parent: Option<u64>,
-    pub(crate) stages: [Option<u64>; 5],
-    pub(crate) placed: Option<Choice>,
-    pub(crate) ran: Option<Ran>,
-}
 
 /// A dependence, with the numbers of its tasks.
 #[derive(Debug, Clone, Copy)]
@@ -51,11 +21,11 @@ pub(crate) struct Edge {
     pub(crate) carries_value: bool,
 }
 
-/// The records of all threads, with tasks keyed by task number.
+/// The records of all threads.
 #[derive(Default)]
 pub(crate) struct Events {
     ticks_per_ns: f64,
-    pub(crate) tasks: HashMap<u64, Known>,
+    pub(crate) tasks: Records,
     rounds: Rounds,
     gates: HashMap<u64, Gate>,
     pub(crate) dependences: Vec<Edge>,
@@ -83,10 +53,6 @@ pub(crate) fn mode_of(number: u32) -> AccessMode {
 
 fn ns(ticks_per_ns: f64, ticks: u64) -> u64 {
     if ticks_per_ns > 0.0 { (ticks as f64 / ticks_per_ns).round() as u64 } else { ticks }
-}
-
-fn unit_with(number: u32) -> Option<usize> {
-    (number != record::NO_UNIT).then_some(number as usize)
 }
 
 impl Events {
@@ -123,10 +89,11 @@ impl Events {
                 record::SUBMITTED | record::NEXT => {
                     submitted = record.get(1).copied().unwrap_or(submitted.wrapping_add(1));
                     subject = submitted;
-                    self.tasks.entry(submitted).or_default().submitted = Some((time, small, thread));
+                    let thread = thread as u32;
+                    self.tasks.submissions.push(Submission { task: submitted, at: time, site: small, thread });
                 }
                 record::ACCESS => self.accesses.push((subject, small, mode_of(time_of(first)))),
-                record::PARENT => self.tasks.entry(subject).or_default().parent = Some(first >> 8),
+                record::PARENT => self.tasks.parents.push((subject, first >> 8)),
                 record::SUBJECT => subject = first >> 8,
                 record::VALUE | record::ORDER => {
                     let from = subject.wrapping_sub(u64::from(time_of(first)));
@@ -155,14 +122,14 @@ impl Events {
                     let ran = Ran { start: span(duration), end: time, unit, device, stream, outcome };
                     match self.rounds.have(task) {
                         true => self.rounds.note(task, ran.start, Repeated::Ran(ran)),
-                        false => self.tasks.entry(task).or_default().ran = Some(ran),
+                        false => self.tasks.runs.push((task, ran)),
                     }
                 }
                 record::STAGE => {
                     let stage = (small as usize).min(Stage::Ended as usize);
                     match self.rounds.have(subject) {
                         true => self.rounds.note(subject, time, Repeated::Stage(stage)),
-                        false => self.tasks.entry(subject).or_default().stages[stage] = Some(time),
+                        false => self.tasks.stages.push((subject, stage, time)),
                     }
                 }
                 record::PLACED | record::ESTIMATED => {
@@ -170,7 +137,7 @@ impl Events {
                     let choice = Choice { at: time, policy: unit_of(small).1, expected };
                     match self.rounds.have(subject) {
                         true => self.rounds.note(subject, time, Repeated::Placed(choice)),
-                        false => self.tasks.entry(subject).or_default().placed = Some(choice),
+                        false => self.tasks.choices.push((subject, choice)),
                     }
                 }
                 record::DROPPED => {
@@ -231,59 +198,25 @@ impl Events {
     pub(crate) fn into_trace(mut self, mut trace: Trace) -> Trace {
         let mut rounds = std::mem::take(&mut self.rounds);
         rounds.unfold(&mut self);
-        let end = |task| self.tasks.get(&task).and_then(|known: &Known| known.ran).map(|ran| ran.end);
+        let positions = std::mem::take(&mut self.tasks)
+            .into_table(&mut trace, |parent, submitted| rounds.task_at(parent, submitted));
+        let end = |task| trace.tasks[positions.of(task)?].end;
         self.dependences = joins::resolve(std::mem::take(&mut self.dependences), &self.gates, &rounds, end);
-        for known in self.tasks.values_mut() {
-            if let (Some(parent), Some((submitted, ..))) = (known.parent, known.submitted) {
-                known.parent = Some(rounds.task_at(parent, submitted));
-            }
-        }
-        let mut known: Vec<(u64, Known)> = self.tasks.drain().filter(|(_, known)| known.submitted.is_some()).collect();
-        known.sort_unstable_by_key(|(number, _)| *number);
-        let places: HashMap<u64, usize> = known.iter().enumerate().map(|(at, (number, _))| (*number, at)).collect();
-        let task = |(number, known): (u64, Known)| {
-            let (submitted, site, submitter) = known.submitted.expect("others were left out");
-            let [ready, reserved, launched, _, ended] = known.stages;
-            let (ran, placed) = (known.ran, known.placed);
-            let [expected, expected_end] = placed.map_or([None; 2], |placed| placed.expected);
-            Task {
-                number,
-                site: (site as usize).min(trace.sites.len() - 1),
-                parent: known.parent.and_then(|parent| places.get(&parent).copied()),
-                submitted,
-                submitter: Some(submitter),
-                ready,
-                placed: placed.map(|placed| placed.at),
-                policy: placed.map(|placed| usize::from(placed.policy)).filter(|number| *number < trace.policies.len()),
-                expected,
-                expected_end,
-                reserved,
-                launched,
-                start: ran.map(|ran| ran.start),
-                end: ran.map(|ran| ran.end),
-                finished: ended.or(ran.map(|ran| ran.end)),
-                unit: ran.and_then(|ran| unit_with(ran.unit)),
-                device: ran.and_then(|ran| ran.device.checked_sub(1)).map(usize::from),
-                stream: ran.and_then(|ran| ran.stream).map(|stream| stream as usize),
-                outcome: ran.map(|ran| ran.outcome),
-            }
-        };
-        trace.tasks = known.into_iter().map(task).collect();
         let of_numbers = |Edge { from, to, data, carries_value }: Edge| {
-            Some(Dependence { from: *places.get(&from)?, to: *places.get(&to)?, data, carries_value })
+            Some(Dependence { from: positions.of(from)?, to: positions.of(to)?, data, carries_value })
         };
-        trace.dependences = self.dependences.drain(..).filter_map(of_numbers).collect();
+        trace.dependences = self.dependences.into_iter().filter_map(of_numbers).collect();
         trace.dependences.sort_by_key(|dependence| dependence.to);
         let access = |(task, region, mode): (u64, u32, AccessMode)| {
             let region = Some(region as usize).filter(|region| *region < trace.regions.len());
-            Some(Access { task: *places.get(&task)?, region, mode })
+            Some(Access { task: positions.of(task)?, region, mode })
         };
-        trace.accesses = self.accesses.drain(..).filter_map(access).collect();
+        trace.accesses = self.accesses.into_iter().filter_map(access).collect();
         trace.accesses.sort_by_key(|access| access.task);
-        let note = |(at, task, kind): (u64, u64, Happened)| Some(Note { at, task: *places.get(&task)?, kind });
-        trace.notes = self.notes.drain(..).filter_map(note).collect();
-        let copy = |(copy, task): (Copy, u64)| Copy { task: places.get(&task).copied(), ..copy };
-        trace.copies = self.copies.drain(..).map(copy).collect();
+        let note = |(at, task, kind): (u64, u64, Happened)| Some(Note { at, task: positions.of(task)?, kind });
+        trace.notes = self.notes.into_iter().filter_map(note).collect();
+        let copy = |(copy, task): (Copy, u64)| Copy { task: positions.of(task), ..copy };
+        trace.copies = self.copies.into_iter().map(copy).collect();
         (trace.states, trace.memory, trace.decisions) = (self.states, self.memory, self.decisions);
         trace.drops = self.drops;
         trace.copies.sort_by_key(|copy| copy.end);

@@ -15,6 +15,7 @@ mod read;
 pub mod record;
 mod rounds;
 mod tables;
+mod tasks;
 
 pub use read::ReadError;
 pub use tables::{

@@ -79,11 +79,11 @@ impl Trace {
 
 /// The reader's state.
 #[derive(Default)]
-struct Reader {
+struct Reader<'a> {
     trace: Trace,
     ticks_per_ns: f64,
     /// For each thread, the frames' words, keyed by the position of their first word.
-    words: BTreeMap<u32, BTreeMap<u64, Vec<u64>>>,
+    words: BTreeMap<u32, BTreeMap<u64, &'a [[u8; 8]]>>,
     recordings: Vec<Recording>,
     /// The end of the run, in ticks.
     end: Option<u64>,
@@ -122,9 +122,9 @@ fn numbered(names: &mut Vec<String>, line: &str) {
     }
 }
 
-impl Reader {
+impl<'a> Reader<'a> {
     /// Reads the frame at byte `at`; returns where the next frame begins.
-    fn frame(&mut self, bytes: &[u8], at: usize) -> Result<usize, String> {
+    fn frame(&mut self, bytes: &'a [u8], at: usize) -> Result<usize, String> {
         let mut rest = Fields(&bytes[at..]);
         let ends_early = |_| "the file ends in the middle of a frame; was the program killed?".to_owned();
         let kind = rest.u32().map_err(ends_early)?;
@@ -233,13 +233,12 @@ impl Reader {
         Ok(())
     }
 
-    fn events(&mut self, fields: &mut Fields<'_>) -> Result<(), String> {
+    fn events(&mut self, fields: &mut Fields<'a>) -> Result<(), String> {
         let (thread, _, position) = (fields.u32()?, fields.u32()?, fields.u64()?);
         let (words, rest) = fields.0.as_chunks::<8>();
         if !rest.is_empty() {
             return Err("records end within a word".to_owned());
         }
-        let words = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         self.words.entry(thread).or_default().insert(position, words);
         Ok(())
     }
@@ -252,17 +251,20 @@ impl Reader {
             self.trace.sites.push(Site { name, file, line: 0, column: 0 });
         }
         let mut events = Events::new(self.ticks_per_ns, std::mem::take(&mut self.recordings));
+        let mut sequence = Vec::new();
         for (thread, frames) in threads {
             // If frames are missing because the writer kept only the latest ones, a new sequence begins after the
             // gap.
-            let mut sequences: Vec<(u64, Vec<u64>)> = Vec::new();
-            for (position, words) in frames {
-                match sequences.last_mut() {
-                    Some((first, sequence)) if *first + sequence.len() as u64 == position => sequence.extend(words),
-                    _ => sequences.push((position, words)),
+            let mut frames = frames.into_iter().peekable();
+            while let Some((position, first)) = frames.next() {
+                sequence.clear();
+                let mut add = |words: &[[u8; 8]]| sequence.extend(words.iter().map(|word| u64::from_le_bytes(*word)));
+                add(first);
+                let mut end = position.wrapping_add(first.len() as u64);
+                while let Some((_, words)) = frames.next_if(|(next, _)| *next == end) {
+                    add(words);
+                    end = end.wrapping_add(words.len() as u64);
                 }
-            }
-            for (position, sequence) in sequences {
                 if let Err(problem) = events.read(&self.trace, thread as usize, &sequence) {
                     self.note_problem(format!("thread {thread}, words from {position} on: {problem}"));
                 }

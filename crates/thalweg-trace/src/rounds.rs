@@ -3,9 +3,10 @@
 //! Records of runs name the tasks of the recording. The replays of a recording never overlap, so the time of an event
 //! says to which replay it belongs.
 
-use crate::events::{Choice, Edge, Events, Ran, data_of, mode_of};
+use crate::events::{Edge, Events, data_of, mode_of};
 use crate::frame::{RecordedDependence, Recording};
 use crate::record::{Happened, NO_TASK, Stage};
+use crate::tasks::{Choice, Ran, Submission};
 use std::collections::{BTreeMap, HashMap};
 
 /// An event of a task in one of its replays.
@@ -112,10 +113,11 @@ impl Rounds {
         self.rounds.values_mut().for_each(|rounds| rounds.sort_by_key(|round| round.begun));
         for (base, (recording, _, (submitted, thread))) in &self.submitted {
             let Recording { first: _, sites, dependences, accesses, border: _ } = &self.recordings[recording];
-            for (index, site) in (0..).zip(sites) {
-                let number = base.wrapping_add(index);
-                events.tasks.entry(number).or_default().submitted = Some((*submitted, *site, *thread));
-            }
+            let (at, thread) = (*submitted, *thread as u32);
+            let submissions = (0..).zip(sites);
+            let submissions =
+                submissions.map(|(index, site)| Submission { task: base.wrapping_add(index), at, site: *site, thread });
+            events.tasks.submissions.extend(submissions);
             events.dependences.extend(dependences.iter().map(|edge| {
                 let RecordedDependence { from, to, data, carries_value } = *edge;
                 let [from, to] = [from, to].map(|index| base.wrapping_add(index.into()));
@@ -127,9 +129,9 @@ impl Rounds {
         for (task, at, event) in std::mem::take(&mut self.events) {
             let task = self.task_at(task, at);
             match event {
-                Repeated::Ran(ran) => events.tasks.entry(task).or_default().ran = Some(ran),
-                Repeated::Stage(stage) => events.tasks.entry(task).or_default().stages[stage] = Some(at),
-                Repeated::Placed(choice) => events.tasks.entry(task).or_default().placed = Some(choice),
+                Repeated::Ran(ran) => events.tasks.runs.push((task, ran)),
+                Repeated::Stage(stage) => events.tasks.stages.push((task, stage, at)),
+                Repeated::Placed(choice) => events.tasks.choices.push((task, choice)),
                 Repeated::Note(note) => events.notes.push((at, task, note)),
             }
         }
@@ -138,10 +140,9 @@ impl Rounds {
             let mut is_root = vec![true; sites.len()];
             dependences.iter().for_each(|edge| is_root[edge.to as usize] = false);
             for Round { base, begun } in rounds {
-                for (index, _) in (0..).zip(&is_root).filter(|(_, is_root)| **is_root) {
-                    let number = base.wrapping_add(index);
-                    events.tasks.entry(number).or_default().stages[Stage::Ready as usize] = Some(*begun);
-                }
+                let roots = (0..).zip(&is_root).filter(|(_, is_root)| **is_root);
+                let ready = |(index, _)| (base.wrapping_add(index), Stage::Ready as usize, *begun);
+                events.tasks.stages.extend(roots.map(ready));
             }
         }
     }

@@ -3,6 +3,10 @@
 //!
 //! Distributions decide by the times of whole units, so these estimates influence nothing. They are kept only while a
 //! trace is recorded.
+//!
+//! Invariant: there are at most [`MOST`] means. A program that names its tasks by their time steps would otherwise have
+//! as many means as tasks. Once the table is full, all means are forgotten, because means of names that recur are
+//! learned again within a time step.
 
 use crate::ids::{TaskId, UnitId};
 use crate::sched::{Position, ReadyTask, Sample};
@@ -11,6 +15,9 @@ use std::borrow::Cow;
 
 /// Number of tasks over which the mean moves.
 const RECENT: u32 = 8;
+
+/// Largest number of means, which take about 5 MB then.
+const MOST: usize = 1 << 16;
 
 type Key = (u64, usize, UnitId, Cow<'static, str>);
 
@@ -41,8 +48,46 @@ impl Estimates {
 
     /// Notes that a task has run.
     pub(super) fn learn(&mut self, position: &Position, sample: &Sample) {
-        let (mean, count) = self.means.entry(key(position, sample.unit, sample.name.clone())).or_default();
+        let key = key(position, sample.unit, sample.name.clone());
+        if self.means.len() >= MOST && !self.means.contains_key(&key) {
+            self.means.clear();
+        }
+        let (mean, count) = self.means.entry(key).or_default();
         *count = (*count + 1).min(RECENT);
         *mean += (sample.elapsed_ns as f64 - *mean) / f64::from(*count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Estimates, MOST, key};
+    use crate::ids::{TaskId, UnitId};
+    use crate::sched::{Position, Sample};
+
+    #[test]
+    fn names_that_never_recur_take_bounded_memory() {
+        let position = Position { space: 0, index: 0, instance: 0, weights: [1.0].into(), neighbours: None };
+        let mut estimates = Estimates::default();
+        let mut learn = |name: String, elapsed_ns| {
+            let unit = UnitId(0);
+            let (bytes, ended_ns, energy_j) = (8, 0, None);
+            let sample = Sample {
+                task: TaskId(0),
+                name: name.into(),
+                bytes,
+                unit,
+                elapsed_ns,
+                ended_ns,
+                energy_j,
+                position: None,
+            };
+            estimates.learn(&position, &sample);
+            assert!(estimates.means.len() <= MOST);
+            estimates.means[&key(&position, unit, sample.name)].0
+        };
+        for step in 0..=MOST {
+            assert_eq!(learn(format!("step {step}"), 7), 7.0);
+        }
+        assert_eq!([learn("again".into(), 2), learn("again".into(), 4)], [2.0, 3.0]);
     }
 }

@@ -10,7 +10,7 @@
 //!    keeps its address, and it is given back only after all its requests have been completed. If the transport ends
 //!    with requests pending, their messages are leaked.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // requests that outlive a call are made only through the raw interface
 
 use super::{Event, Incoming, Outgoing, Transport};
 use mpi::environment::Universe;
