@@ -84,6 +84,12 @@ impl Admission<'_> {
         if self.has_outcomes {
             side.get_or_insert_default().has_outcomes = true;
         }
+        if self.hints.allocates > 0 {
+            let allocation = door.driver.wait_to_allocate(self.hints.allocates);
+            if allocation.is_some() {
+                side.get_or_insert_default().allocation = allocation;
+            }
+        }
         if self.awaited && !door.on_fast_path {
             side.get_or_insert_default().awaited = true;
         }

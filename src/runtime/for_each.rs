@@ -105,6 +105,8 @@ pub(super) struct Rest<A: LoopAccesses> {
     pub(super) group: Option<(u64, Arc<Group>)>,
     /// The resources that each iteration uses, each with its amount.
     pub(super) uses: Vec<(Resource, f64)>,
+    /// Number of bytes that each iteration will allocate.
+    allocates: u64,
     cost: Option<Cost>,
     space: Option<IterationSpace>,
     /// The devices over which the loop is spread; empty if it is not spread.
@@ -192,6 +194,13 @@ impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
     /// any unit that is the same for all tasks.
     pub fn cost(mut self, cost: impl Fn(usize) -> f64 + 'static) -> Self {
         self.rest.cost = Some(Box::new(cost));
+        self
+    }
+
+    /// Says how many bytes each iteration will allocate, as [`TaskBuilder::allocates`](crate::TaskBuilder::allocates)
+    /// does.
+    pub fn allocates(mut self, bytes: u64) -> Self {
+        self.rest.allocates = bytes;
         self
     }
 
@@ -305,8 +314,8 @@ where
 impl<A: LoopAccesses> Rest<A> {
     fn new(name: Cow<'static, str>, accesses: A) -> Self {
         let (bodies, uses, devices) = (Bodies::default(), Vec::new(), Vec::new());
-        let (host_only, priority, group, cost, space) = (false, 0, None, None, None);
-        Self { name, accesses, host_only, bodies, priority, group, uses, cost, space, devices }
+        let (host_only, priority, group, allocates, cost, space) = (false, 0, None, 0, None, None);
+        Self { name, accesses, host_only, bodies, priority, group, uses, allocates, cost, space, devices }
     }
 
     /// Checks the properties of all iterations at once, and returns the number of iterations.
@@ -380,7 +389,7 @@ impl<A: LoopAccesses> Rest<A> {
 
     /// Whether the fast path may submit iterations together.
     fn is_batched(&self) -> bool {
-        self.group.is_none() && self.uses.is_empty() && !self.accesses.are_entered_alone()
+        self.group.is_none() && self.uses.is_empty() && self.allocates == 0 && !self.accesses.are_entered_alone()
     }
 
     /// Begins the description of a single iteration.
@@ -407,6 +416,7 @@ impl<A: LoopAccesses> Rest<A> {
             across: None,
             at: self.space.as_ref().map(|space| (space.clone(), index, false)),
             iteration: Iteration::new(index),
+            allocates: self.allocates,
             uses: self.uses.clone(),
             group: self.group.clone(),
         }

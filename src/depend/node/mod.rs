@@ -42,7 +42,7 @@ use super::turns::Turns;
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::sync::CallSite;
-use crate::sync::{self, Pooled};
+use crate::sync::{self, Pooled, Share};
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -212,6 +212,8 @@ pub(crate) struct Side {
     pub(crate) ancestry: Ancestry,
     /// Present if the task is in a group and has not ended.
     pub(crate) membership: Option<Membership>,
+    /// The task's share of the bytes that pending tasks may allocate, until it has ended.
+    pub(crate) allocation: Option<Share>,
     /// Present if the task is at the border of a graph that runs repeatedly.
     pub(crate) gate: Option<Gate>,
     /// The first of the siblings that are entered together with this task; none of them can begin before all of them
