@@ -167,7 +167,7 @@ pub mod prelude {
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Completion, Element, Lent, LentValue, Max, MemoryKind, Min, Reduction, Sum};
-    pub use crate::task::{Data, Face, IterationSpace, Parameter, Partition, Region, Token, Value, blocks};
+    pub use crate::task::{Data, Face, IterationSpace, Parameter, Partition, Region, Resource, Token, Value, blocks};
     pub use crate::{Context, EmulatedDevice, Pending, Recorder, Recording, Runtime, TaskHandle};
     #[doc(no_inline)]
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};

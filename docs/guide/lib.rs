@@ -23,6 +23,7 @@ chapters! {
     scopes,
     outside,
     failure,
+    capacity,
     debugging,
     schedules,
     embedding,

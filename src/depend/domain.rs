@@ -464,7 +464,8 @@ pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
 #[cold]
 fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
     let (child, domain) = (task.owned_mut().child.take(), task.shared().domain.get().cloned());
-    let membership = task.owned_mut().side.as_mut().and_then(|side| side.membership.take());
+    let side = task.owned_mut().side.as_mut();
+    let ends = side.map(|side| (side.membership.take(), side.allocation.take()));
     if let (Some(child), Some(cause)) = (&child, task.poison()) {
         child.0.note(&cause);
     }
@@ -480,5 +481,5 @@ fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
             domain.leave();
         }
     }
-    drop(membership);
+    drop(ends);
 }

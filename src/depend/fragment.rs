@@ -21,12 +21,12 @@
 //! has run does not prove that the value it read is good.
 
 use super::accumulation::Accumulation;
-use super::commutative::Line;
 use super::domain::live_domain;
 use super::join::{Predecessor, Tasks, WORTH_A_JOIN, matters};
 use super::lists::{add_reader, flow, forget, make_room};
 use super::reduction::Lane;
 use super::register::Newcomer;
+use super::turns::Line;
 use super::{Mode, TaskRef};
 use crate::region::Part;
 use crate::sync::Flow;

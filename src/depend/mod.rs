@@ -23,7 +23,6 @@
 
 mod accumulation;
 mod batch;
-mod commutative;
 mod datum;
 mod disjoint;
 mod domain;
@@ -55,10 +54,10 @@ mod sources;
 #[cfg(test)]
 mod tests;
 mod tiled;
+mod turns;
 
 pub(crate) use accumulation::{Accumulated, Accumulation};
 pub(crate) use batch::{Batch, MOST_TOGETHER, Together, register_together};
-pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum, Residence};
 pub(crate) use disjoint::overlap;
 pub(crate) use domain::{Child, Domain, finish};
@@ -80,3 +79,4 @@ pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
 pub(crate) use replay::{Aftermath, Again, Freezer, Fringe, Keeps, Replays, Round, Settle, replays_at_end};
 pub(crate) use sources::Sources;
+pub(crate) use turns::{Line, Shortfall, Turns, give_up_turns, take_turns};

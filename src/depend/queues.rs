@@ -1,22 +1,22 @@
 //! The dependence layer's queues of ready tasks, as seen by a caller that explains why a task waits: the lines of
-//! commutative tasks, the lanes of reductions, and the gates at the borders of replays.
+//! commutative tasks and of resources, the lanes of reductions, and the gates at the borders of replays.
 //!
 //! A queue can be found through any task that has a place in it. So a task that waits for its turn is found through the
 //! task that has the turn, and a gate is found through the last task of the round that the gate waits for.
 //!
 //! Nothing here moves a task. Tasks are visited under their queue's lock, so they cannot end during a visit.
 
-use super::commutative::Line;
 use super::node::Own;
 use super::reduction::{Lane, Stage};
 use super::replay::Replays;
+use super::turns::{Line, Place, Shortfall};
 use super::{AccessRecord, Body, Mode, OwnedTask};
 use std::sync::Arc;
 
 /// A queue of ready tasks.
 #[derive(Clone)]
 pub(crate) enum TaskQueue {
-    /// Commutative tasks wait for their turn at a part.
+    /// Tasks wait for their turn at a part, or for a resource.
     Line(Arc<Line>),
     /// Reductions wait to be let in, or to be combined.
     Lane(Arc<Lane>),
@@ -29,6 +29,8 @@ pub(crate) enum TaskQueue {
 pub(crate) enum ReadyStage {
     /// Another task has its turn.
     Turn,
+    /// Other tasks use the resource that the task needs.
+    Resource(Shortfall),
     /// Too many members of the task's reduction precede it; this many must be combined first.
     Early { before: u64 },
     /// The task has run; this many contributions must be combined before its own.
@@ -63,7 +65,10 @@ impl TaskQueue {
     /// Calls `see` with each task that waits in this queue. `width` is the number of tasks that run at once.
     pub(crate) fn visit(&self, width: usize, see: &mut dyn FnMut(&OwnedTask, ReadyStage)) {
         match self {
-            Self::Line(line) => line.visit(&mut |task| see(task, ReadyStage::Turn)),
+            Self::Line(line) => line.visit(&mut |task, shortfall| match line.place() {
+                Place::Part(..) => see(task, ReadyStage::Turn),
+                Place::Resource(_) => see(task, ReadyStage::Resource(shortfall)),
+            }),
             Self::Lane(lane) => lane.visit(width, &mut |task, stage| {
                 let stage = match stage {
                     Stage::Early { before } => ReadyStage::Early { before },
@@ -75,15 +80,22 @@ impl TaskQueue {
         }
     }
 
-    /// Describes the region for which a waiting task with this body waits.
+    /// Describes the region, or the resource, for which a waiting task with this body waits.
     pub(crate) fn describe(&self, body: &(dyn Body + 'static)) -> String {
+        if let Self::Line(line) = self
+            && let Place::Resource(name) = line.place()
+        {
+            return format!("resource `{name}`");
+        }
         let mut found = None;
         body.accesses(&mut |AccessRecord { datum, block, mode }| {
             let region = match self {
-                Self::Line(line) => {
-                    let (data, part) = line.place();
-                    (data == datum.id && mode == Mode::Commutative).then(|| block.intersection(part)).flatten()
-                }
+                Self::Line(line) => match line.place() {
+                    Place::Part(data, part) if *data == datum.id && mode == Mode::Commutative => {
+                        block.intersection(part)
+                    }
+                    _ => None,
+                },
                 Self::Lane(_) => matches!(mode, Mode::Reduction(_)).then_some(*block),
                 Self::Replays(_) => Some(*block),
             };

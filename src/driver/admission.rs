@@ -52,6 +52,7 @@ impl Shared {
             (queues, is_weak) = (queues | access.mode.queues(), is_weak | access.mode.is_weak());
         }
         let Description { name, location, priority, internal, side, child } = description;
+        queues |= side.as_ref().is_some_and(|side| !side.turns.is_empty());
         let mut open = true;
         // The task is counted only after its memory has been allocated, so a task whose submission panics before that
         // does not exist.

@@ -9,10 +9,16 @@
 //! submitter waits for half of the minimum: the thread may have lost its core just before a wait. After the wait, the submitter is *granted* three times as many
 //! further tasks as are pending, and its next wait is twice as long. Tasks that finish reduce the grant.
 //!
+//! A window in bytes may limit what pending tasks allocate, as far as the program says it. A submitter takes its
+//! task's share of it *before* it submits the task, so the sum exceeds the limit only if a single task does, or if
+//! the submitter has waited in vain for a reasonable time.
+//!
 //! [`Window`] only makes decisions; the drivers sleep or run tasks.
 
+use crate::sync::Quota;
 use parking_lot::Mutex;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Maximum number of submissions of a thread between two checks of the window.
@@ -47,6 +53,8 @@ pub(super) enum Motion {
 #[derive(Debug)]
 pub(crate) struct Window {
     size: u64,
+    /// The bytes that pending tasks may allocate, if that is limited.
+    bytes: Option<Arc<Quota>>,
     look_every: u32,
     /// Whether submissions wait; otherwise only [`crate::Runtime::wait_for_room`] does.
     is_kept_by_submissions: bool,
@@ -71,7 +79,22 @@ impl Window {
     pub(crate) fn new(size: u64, is_kept_by_submissions: bool) -> Self {
         let look_every = (size / 4).clamp(1, LOOK_EVERY) as u32;
         let state = State { granted: 0, finished: 0, since: Instant::now(), patience: NOTHING_RUNS, grants: 0 };
-        Self { size, look_every, is_kept_by_submissions, state: Mutex::new(state) }
+        Self { size, bytes: None, look_every, is_kept_by_submissions, state: Mutex::new(state) }
+    }
+
+    /// Limits the bytes that pending tasks may allocate as well.
+    pub(crate) fn in_bytes(self, bytes: Option<u64>) -> Self {
+        Self { bytes: bytes.map(Quota::new), ..self }
+    }
+
+    /// Returns the bytes that pending tasks may allocate, if that is limited.
+    pub(super) fn bytes(&self) -> Option<&Arc<Quota>> {
+        self.bytes.as_ref()
+    }
+
+    /// Whether submissions wait.
+    pub(super) fn is_kept_by_submissions(&self) -> bool {
+        self.is_kept_by_submissions
     }
 
     /// Creates a window that every submission checks.
@@ -114,18 +137,20 @@ impl Window {
     /// at which it may continue. Returns `None` if the submitter may continue immediately.
     pub(super) fn target(&self, pending: u64, finished: u64) -> Option<u64> {
         let mut state = self.state.lock();
-        let finished_since = finished.saturating_sub(state.finished);
-        state.granted = state.granted.saturating_sub(finished_since.saturating_mul(TAKEN_BACK));
-        state.finished = state.finished.max(finished);
-        if finished_since > 0 {
-            state.grants = 0;
-        }
+        state.note(finished);
         let limit = self.size.saturating_add(state.granted);
         if pending <= limit {
             return None;
         }
         state.since = Instant::now();
         Some(limit - self.size.div_ceil(2))
+    }
+
+    /// Notes that a submitter begins to wait for bytes.
+    pub(super) fn begin(&self, finished: u64) {
+        let mut state = self.state.lock();
+        state.note(finished);
+        state.since = Instant::now();
     }
 
     /// Returns how much longer a waiting submitter should wait; `None` if it should stop waiting.
@@ -159,6 +184,18 @@ impl Window {
         let mut state = self.state.lock();
         state.granted = pending.saturating_mul(4).saturating_sub(self.size);
         state.grants = state.grants.saturating_add(1);
+    }
+}
+
+impl State {
+    /// Notes how many tasks have finished.
+    fn note(&mut self, finished: u64) {
+        let finished_since = finished.saturating_sub(self.finished);
+        self.granted = self.granted.saturating_sub(finished_since.saturating_mul(TAKEN_BACK));
+        self.finished = self.finished.max(finished);
+        if finished_since > 0 {
+            self.grants = 0;
+        }
     }
 }
 

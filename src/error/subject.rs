@@ -99,6 +99,7 @@ impl SubmitError {
         match self {
             Self::OutOfBounds { task, .. }
             | Self::Cost { task, .. }
+            | Self::Resource { task, .. }
             | Self::NotContiguous { task, .. }
             | Self::NoOperation { task, .. }
             | Self::OverlappingAccesses { task, .. }
@@ -127,6 +128,13 @@ impl SubmitError {
             | Self::ForeignGroup { task } => Some(task),
             _ => None,
         }
+    }
+}
+
+impl fmt::Debug for SubmitError {
+    /// Like `Display`, so that `unwrap` shows a sentence.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

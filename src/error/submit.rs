@@ -2,7 +2,6 @@
 
 use super::Subject;
 use crate::sync::CallSite;
-use std::fmt;
 
 /// The reason why a task or a request was refused. A refusal changes nothing. `Debug` writes the same text as
 /// `Display`.
@@ -43,10 +42,18 @@ pub enum SubmitError {
         /// The cost.
         cost: f64,
     },
+    /// The task uses a resource that it cannot get.
+    #[error("cannot submit task {task}: {problem}")]
+    Resource {
+        /// The task.
+        task: Subject,
+        /// The use of the resource, the reason, and what to try.
+        problem: String,
+    },
     /// A `concurrent` region has gaps in memory.
     #[error(
-        "cannot submit task {task}: region {region} of {data} is not contiguous in memory, which a concurrent access \
-         needs; try whole rows"
+        "cannot submit task {task}: region {region} of {data} is not contiguous in memory, which a concurrent \
+         access needs; try whole rows"
     )]
     NotContiguous {
         /// The task, or the request.
@@ -58,8 +65,8 @@ pub enum SubmitError {
     },
     /// Two accesses of one task overlap and one of them writes.
     #[error(
-        "cannot submit task {task}: its accesses to {first} and {second} of {data} overlap, and one of them writes; \
-         try one access that covers both, or regions that do not overlap"
+        "cannot submit task {task}: its accesses to {first} and {second} of {data} overlap, and one of them \
+         writes; try one access that covers both, or regions that do not overlap"
     )]
     OverlappingAccesses {
         /// The task.
@@ -101,8 +108,8 @@ pub enum SubmitError {
     },
     /// A recorded task has an `outcome` access.
     #[error(
-        "cannot record task {task}: it has an `outcome` access, but replays pass failures on as they were recorded; try \
-         submitting it between replays"
+        "cannot record task {task}: it has an `outcome` access, but replays pass failures on as they were \
+         recorded; try submitting it between replays"
     )]
     RecordedOutcome {
         /// The task.
@@ -517,11 +524,4 @@ pub enum SubmitError {
         /// The number of address spaces of the machine.
         count: usize,
     },
-}
-
-impl fmt::Debug for SubmitError {
-    /// Like `Display`, so that `unwrap` shows a sentence.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }

@@ -69,6 +69,9 @@ impl Admission<'_> {
             if child.is_none() {
                 ancestry.admit(name, records)?;
             }
+            if let Some(side) = &side {
+                ancestry.admit_resources(name, &side.turns)?;
+            }
             side.get_or_insert_default().ancestry = ancestry;
         }
         if door.driver.simulated().is_some() {
@@ -80,6 +83,12 @@ impl Admission<'_> {
         }
         if self.has_outcomes {
             side.get_or_insert_default().has_outcomes = true;
+        }
+        if self.hints.allocates > 0 {
+            let allocation = door.driver.wait_to_allocate(self.hints.allocates);
+            if allocation.is_some() {
+                side.get_or_insert_default().allocation = allocation;
+            }
         }
         if self.awaited && !door.on_fast_path {
             side.get_or_insert_default().awaited = true;
@@ -123,8 +132,19 @@ impl Admission<'_> {
         Ok(kinds)
     }
 
-    /// Returns the facts that policies may query; `None` on the fast path, which has no policy.
+    /// Returns the state that few tasks need, as far as the hints determine it.
     fn side(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
+        let mut side = self.facts()?;
+        if !self.hints.uses.is_empty() {
+            let turns = &mut side.get_or_insert_default().turns;
+            self.hints.check_resources(self.name, self.door.id)?;
+            self.hints.add_resources(self.name, turns)?;
+        }
+        Ok(side)
+    }
+
+    /// Returns the facts that policies may query; `None` on the fast path, which has no policy.
+    fn facts(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
         if let Some(cost) = self.hints.cost.filter(|cost| !cost.is_finite() || *cost < 0.0) {
             return Err(SubmitError::Cost { task: self.name.into(), cost });
         }

@@ -13,7 +13,7 @@ use crate::error::SubmitError;
 use crate::ids::DeviceId;
 use crate::memory::DataCell;
 use crate::sync::CallSite;
-use crate::sync::Key;
+use crate::sync::{Key, Share};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -89,6 +89,16 @@ impl AnyDriver {
         match self {
             Self::Threads(threads) => threads.largest_buffer_bytes(device),
             Self::Simulated(_) => u64::MAX,
+        }
+    }
+
+    /// Waits until the pending tasks leave room for another one that allocates this many bytes, and returns its share
+    /// of the window in bytes; `None` if there is no such window.
+    #[cold]
+    pub(super) fn wait_to_allocate(&self, bytes: u64) -> Option<Share> {
+        match self {
+            Self::Threads(threads) => threads.wait_to_allocate(bytes),
+            Self::Simulated(simulated) => simulated.wait_to_allocate(bytes),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::memory::{
 use crate::region::Block;
 use crate::sealed::INTERNAL;
 use crate::sync::CallSite;
-use crate::task::{Accesses, IterationSpace, LoopAccesses, Recorded};
+use crate::task::{Accesses, IterationSpace, LoopAccesses, Recorded, Resource};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::fmt;
@@ -103,6 +103,10 @@ pub(super) struct Rest<A: LoopAccesses> {
     pub(super) priority: i32,
     /// The group that each iteration is a member of, with the ID of that group's runtime.
     pub(super) group: Option<(u64, Arc<Group>)>,
+    /// The resources that each iteration uses, each with its amount.
+    pub(super) uses: Vec<(Resource, f64)>,
+    /// Number of bytes that each iteration will allocate.
+    allocates: u64,
     cost: Option<Cost>,
     space: Option<IterationSpace>,
     /// The devices over which the loop is spread; empty if it is not spread.
@@ -190,6 +194,13 @@ impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
     /// any unit that is the same for all tasks.
     pub fn cost(mut self, cost: impl Fn(usize) -> f64 + 'static) -> Self {
         self.rest.cost = Some(Box::new(cost));
+        self
+    }
+
+    /// Says how many bytes each iteration will allocate, as [`TaskBuilder::allocates`](crate::TaskBuilder::allocates)
+    /// does.
+    pub fn allocates(mut self, bytes: u64) -> Self {
+        self.rest.allocates = bytes;
         self
     }
 
@@ -302,8 +313,9 @@ where
 
 impl<A: LoopAccesses> Rest<A> {
     fn new(name: Cow<'static, str>, accesses: A) -> Self {
-        let (bodies, devices) = (Bodies::default(), Vec::new());
-        Self { name, accesses, host_only: false, bodies, priority: 0, group: None, cost: None, space: None, devices }
+        let (bodies, uses, devices) = (Bodies::default(), Vec::new(), Vec::new());
+        let (host_only, priority, group, allocates, cost, space) = (false, 0, None, 0, None, None);
+        Self { name, accesses, host_only, bodies, priority, group, uses, allocates, cost, space, devices }
     }
 
     /// Checks the properties of all iterations at once, and returns the number of iterations.
@@ -354,11 +366,7 @@ impl<A: LoopAccesses> Rest<A> {
         let iterations = self.check(door).called_here()?;
         let few = const { matches!(<A::Stored as AccessList>::COUNT, Some(..=FEW_ACCESSES)) };
         let alone = matches!(kin, Kin::None) && !running::is_inside(door.id);
-        if let Some(threads) = door
-            .driver
-            .fast_path()
-            .filter(|_| few && alone && self.group.is_none() && !self.accesses.are_entered_alone())
-        {
+        if let Some(threads) = door.driver.fast_path().filter(|_| few && alone && self.is_batched()) {
             let (name, location) = (self.name.clone(), CallSite::caller());
             let (priority, internal, side, child) = (self.priority, false, None, None);
             let description = Description { name, location, priority, internal, side, child };
@@ -377,6 +385,11 @@ impl<A: LoopAccesses> Rest<A> {
             self.finish(task, index).submit()?;
         }
         Ok(iterations)
+    }
+
+    /// Whether the fast path may submit iterations together.
+    fn is_batched(&self) -> bool {
+        self.group.is_none() && self.uses.is_empty() && self.allocates == 0 && !self.accesses.are_entered_alone()
     }
 
     /// Begins the description of a single iteration.
@@ -403,6 +416,8 @@ impl<A: LoopAccesses> Rest<A> {
             across: None,
             at: self.space.as_ref().map(|space| (space.clone(), index, false)),
             iteration: Iteration::new(index),
+            allocates: self.allocates,
+            uses: self.uses.clone(),
             group: self.group.clone(),
         }
     }

@@ -3,7 +3,7 @@
 use crate::depend::Group;
 use crate::ids::{DeviceId, Iteration};
 use crate::sync::CallSite;
-use crate::task::IterationSpace;
+use crate::task::{IterationSpace, Resource};
 use std::sync::Arc;
 
 /// A task's index in an iteration space, and whether the task merely follows that index to its unit without influencing
@@ -24,6 +24,10 @@ pub(super) struct Hints {
     pub(super) call_site: Option<CallSite>,
     /// The loop iteration that the task executes.
     pub(super) iteration: Iteration,
+    /// Number of bytes that the task will allocate, as far as the program has said it.
+    pub(super) allocates: u64,
+    /// The resources that the task uses, each with its amount.
+    pub(super) uses: Vec<(Resource, f64)>,
     /// The group that the task is a member of, with the ID of that group's runtime.
     pub(super) group: Option<(u64, Arc<Group>)>,
 }

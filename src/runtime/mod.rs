@@ -43,6 +43,7 @@ mod raw;
 mod record;
 mod recovery;
 mod release;
+mod resource;
 mod returning;
 #[allow(clippy::module_inception)] // contains the type `Runtime`, to which the other files add methods
 mod runtime;

@@ -152,6 +152,15 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
         self
     }
 
+    /// Says how many bytes the task will allocate: in its body, as its result, and as what it has captured. While the
+    /// pending tasks together allocate more than the window in bytes allows
+    /// ([`max_pending_bytes`](crate::Builder::max_pending_bytes)), a submission of such a task waits. Without such a
+    /// window, the number has no effect.
+    pub fn allocates(mut self, bytes: u64) -> Self {
+        self.hints.allocates = bytes;
+        self
+    }
+
     /// Says where the program submits the task, for errors, reports and traces. Without it, that is the call of
     /// `submit` in the Rust program.
     ///

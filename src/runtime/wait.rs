@@ -77,7 +77,8 @@ impl Runtime {
     }
 
     /// Waits while too many tasks are pending, as a submission does
-    /// ([`max_pending_tasks`](crate::Builder::max_pending_tasks)), but at most for `timeout`. Returns whether the
+    /// ([`max_pending_tasks`](crate::Builder::max_pending_tasks),
+    /// [`max_pending_bytes`](crate::Builder::max_pending_bytes)), but at most for `timeout`. Returns whether the
     /// program may continue to submit: there is room, or waiting longer would not help.
     ///
     /// It is meant for programs whose submissions do not wait

@@ -34,6 +34,7 @@ mod partition;
 mod ranges;
 mod region;
 mod residence;
+pub(crate) mod resource;
 mod result;
 pub(crate) mod take;
 mod value;
@@ -75,6 +76,7 @@ pub use partition::{Grown, Partition, Parts};
 #[doc(hidden)]
 pub use ranges::{IndexRange, Ranges};
 pub use region::{IntoRegion, Region, blocks};
+pub use resource::Resource;
 #[doc(hidden)]
 pub use result::{ResultAfter, ResultInput, ResultOutcome};
 pub(crate) use take::GivenUp;

@@ -6,6 +6,11 @@
 
 #![allow(dead_code, unreachable_pub)] // each test program that includes this module uses a part of it
 
+#[path = "meter.rs"]
+mod meter;
+
+pub use meter::Meter;
+
 use ndarray::{Array, Dimension, Ix2, Ix3};
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -63,6 +68,34 @@ pub struct Step {
     pub bodies: Bodies,
     pub end: End,
     pub seed: u64,
+    /// A resource, if the step uses one; [`Step::amount`] is how much.
+    pub meter: Option<Meter>,
+}
+
+impl Step {
+    /// Returns the amount of the resource that the step uses.
+    pub fn amount(&self) -> u32 {
+        [0, 0, 0, 1, 1, 2, METERED][self.seed as usize % 7]
+    }
+
+    /// Returns the resource, and the amount that the step uses.
+    pub fn metered(&self) -> Option<(Meter, u32)> {
+        self.meter.clone().map(|meter| (meter, self.amount()))
+    }
+}
+
+/// Total of the resource that steps use.
+pub const METERED: u32 = 3;
+
+/// Adds the resource that a step uses to its task.
+pub fn using<'t, A: Accesses, C, K>(
+    task: TaskBuilder<'t, A, C, K>,
+    metered: &Option<(Meter, u32)>,
+) -> TaskBuilder<'t, A, C, K> {
+    match metered {
+        Some((meter, amount)) => task.uses(&meter.resource, *amount),
+        None => task,
+    }
 }
 
 impl Part {
@@ -195,12 +228,14 @@ macro_rules! submit {
             let [a, b] = &step.reads;
             let (a, b, target, update) = (cut(a).input(), cut(b).input(), cut(&step.target), cut(&step.update).inout());
             let &Step { kind, bodies, end: ends, seed, .. } = step;
+            let metered = step.metered();
             macro_rules! task {
                 ($access:expr, $change:expr) => {{
-                    let task = front.task("step", (a, b, $access, update));
+                    let task = using(front.task("step", (a, b, $access, update)), &metered);
                     macro_rules! body {
                         () => {
                             move |_, (a, b, target, mut update)| {
+                                let _used = metered.as_ref().map(|(meter, amount)| meter.begin(*amount));
                                 began();
                                 let h = hash(hash(seed, a.iter()), b.iter());
                                 $change(target, h);
@@ -219,8 +254,9 @@ macro_rules! submit {
             }
             macro_rules! detached {
                 ($access:expr) => {{
-                    let task = front.task("step", (a, b, $access, update));
+                    let task = using(front.task("step", (a, b, $access, update)), &metered);
                     let detached = task.host_detached_until_event(move |_, (a, b, mut target, mut update)| {
+                        let used = metered.as_ref().map(|(meter, amount)| meter.begin(*amount));
                         began();
                         outside(seed, move || {
                             let h = hash(hash(seed, a.iter()), b.iter());
@@ -235,6 +271,7 @@ macro_rules! submit {
                                 End::Panics => drop(target),
                             }
                             update.finish();
+                            drop(used); // before the last of the accesses ends the task
                             b.finish();
                         });
                     });

@@ -3,6 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/meter.rs"]
+mod meter;
 
 mod accesses;
 mod accumulation;
@@ -18,6 +20,7 @@ mod numbers;
 mod own_reducers;
 mod partitions;
 mod regions;
+mod resources;
 mod scale;
 mod tiles;
 mod window;

@@ -2,7 +2,7 @@
 
 use crate::common::{MIXES, builder, gate, watched};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use thalweg::Context;
@@ -95,5 +95,103 @@ fn submission_in_a_body_does_not_wait_for_the_window() {
         };
         rt.task("parent", ()).cpu(body).submit().unwrap();
         rt.wait().unwrap();
+    });
+}
+
+/// Submits tasks that allocate, and returns the largest sum that pending tasks allocated at once.
+fn most_bytes(rt: &Runtime, sizes: &[i64]) -> i64 {
+    let (now, mut most) = (Arc::new(AtomicI64::new(0)), 0);
+    for bytes in sizes.iter().copied() {
+        let pending = now.clone();
+        let end = move |_: &Context, ()| _ = pending.fetch_sub(bytes, Ordering::SeqCst);
+        rt.task("allocates", ()).cpu(end).allocates(bytes as u64).submit().unwrap();
+        // The task counts from here on, when its body may have ended already. So the sum may be too small, even
+        // negative, but it is never too large.
+        most = most.max(now.fetch_add(bytes, Ordering::SeqCst) + bytes);
+    }
+    rt.wait().unwrap();
+    assert_eq!(now.load(Ordering::SeqCst), 0);
+    most
+}
+
+#[test]
+fn window_in_bytes_is_kept_unless_one_task_exceeds_it() {
+    for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        for hosts in [false, true] {
+            watched(&format!("{units} hosts={hosts}"), move || {
+                let rt = builder(units, hosts).max_pending_bytes(100).build().unwrap();
+                let sizes: Vec<i64> = (0..2000).map(|n| n * 37 % 60).collect();
+                let most = most_bytes(&rt, &sizes);
+                assert!(most <= 100, "{most} bytes pending at a window of 100");
+                let large: Vec<i64> = (0..20).map(|n| if n % 3 == 0 { 1000 } else { 30 }).collect();
+                let most = most_bytes(&rt, &large);
+                assert!(most <= 1000, "{most} bytes pending, though a large task runs alone");
+            });
+        }
+    }
+}
+
+#[test]
+fn window_in_bytes_gives_way_when_all_tasks_wait_for_a_later_submission() {
+    for hosts in [false, true] {
+        watched(&format!("hosts={hosts}"), move || {
+            let rt = builder("1:CPU:1,1:EMU:1", hosts).max_pending_bytes(10).build().unwrap();
+            let (x, group) = (rt.scalar(0u64), rt.group());
+            let (open, opened) = gate();
+            let begins = move |_: &Context, _: &mut [u64]| opened();
+            if hosts {
+                drop(open); // this thread might have to run the task that waits at the gate
+                rt.task("gate", x.inout()).cpu(begins).submit().unwrap();
+                (0..50)
+                    .for_each(|_| _ = rt.task("add", x.inout()).cpu(|_, x| x[0] += 1).allocates(8).submit().unwrap());
+            } else {
+                rt.task("gate", x.inout()).host(begins).submit().unwrap();
+                (0..12).for_each(|_| {
+                    _ = group.task("add", x.inout()).cpu(|_, x| x[0] += 1).allocates(8).submit().unwrap()
+                });
+                drop(open);
+            }
+            rt.wait().unwrap();
+            assert_eq!(rt.read(&x).unwrap()[0], if hosts { 50 } else { 12 });
+        });
+    }
+}
+
+#[test]
+fn wait_for_room_considers_bytes() {
+    watched("room", || {
+        let rt = builder("1:CPU:1", false).max_pending_bytes(10).throttle_submissions(false).build().unwrap();
+        let (open, opened) = gate();
+        rt.task("held", ()).cpu(move |_, ()| opened()).allocates(6).submit().unwrap();
+        assert!(rt.wait_for_room(Duration::ZERO));
+        rt.task("next", ()).cpu(|_, ()| ()).allocates(6).submit().unwrap();
+        assert!(!rt.wait_for_room(Duration::ZERO), "12 of 10 bytes are pending");
+        drop(open);
+        while !rt.wait_for_room(Duration::from_secs(1)) {}
+        rt.wait().unwrap();
+    });
+}
+
+#[test]
+fn submission_in_a_body_does_not_wait_for_bytes_and_every_end_returns_them() {
+    watched("nested", || {
+        let rt = Arc::new(builder("1:CPU:1", false).max_pending_bytes(100).build().unwrap());
+        let inner = rt.clone();
+        let body = move |_: &Context, ()| {
+            (0..50).for_each(|_| _ = inner.task("child", ()).cpu(|_, ()| ()).allocates(90).submit().unwrap());
+        };
+        rt.task("parent", ()).cpu(body).allocates(90).submit().unwrap();
+        rt.wait().unwrap();
+        let x = rt.scalar(0u64);
+        for _ in 0..20 {
+            rt.task("fails", x.inout()).cpu(|_, _| Err("as planned")).allocates(60).submit().unwrap();
+            rt.task("poisoned", x.inout()).cpu(|_, _| ()).allocates(60).submit().unwrap();
+            rt.task("writes", x.output()).cpu(|_, x| x[0] = 1).allocates(60).submit().unwrap();
+            let refused = rt.task("refused", (x.inout(), x.inout())).cpu(|_, _| ()).allocates(60).submit();
+            refused.unwrap_err();
+        }
+        assert!(rt.wait().is_err());
+        // If a share was left, this task would have to wait for it in vain.
+        assert_eq!(most_bytes(&rt, &[100; 10]), 100);
     });
 }

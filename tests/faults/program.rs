@@ -163,7 +163,7 @@ impl Program {
             1 => End::Panics,
             _ => End::Returns,
         };
-        Step { reads, kind, target, update, bodies, end, seed: lot.below(1 << 30) as u64 }
+        Step { reads, kind, target, update, bodies, end, seed: lot.below(1 << 30) as u64, meter: None }
     }
 }
 

@@ -70,6 +70,21 @@ fn independent_tasks_take_the_time_of_their_rounds() {
 }
 
 #[test]
+fn tasks_that_share_a_resource_take_the_time_of_their_rounds() {
+    for (total, amount, rounds) in [(1.0, 1.0, 7), (2.0, 1.0, 4), (1.0, 0.3, 3), (3.0, 2.0, 7)] {
+        for scheduler in ["dynamic", "stealing", "eft"] {
+            let rt = runtime(plain(false), "4:CPU:1", scheduler);
+            let license = rt.resource("license", total);
+            for _ in 0..7 {
+                rt.task("work", ()).cost(2.0).cpu(never).uses(&license, amount).submit().unwrap();
+            }
+            rt.wait().unwrap();
+            assert_eq!(rt.now().as_nanos(), 200 * rounds, "{amount} of {total} under {scheduler}");
+        }
+    }
+}
+
+#[test]
 fn chain_takes_the_sum_of_its_tasks() {
     let rt = runtime(plain(false), "4:CPU:1", "stealing");
     let x = rt.scalar(1.0);

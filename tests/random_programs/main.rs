@@ -20,6 +20,8 @@
 //!   waits refused, or fail.
 //! - *Sums* ([`sums`]) into arrays of every size are combined in the order of submission, with arbitrary reads in
 //!   between.
+//! - *Resources*: steps outside of loops use some of a counted resource, and check that no more of it is in use than
+//!   there is.
 //! - *Detached bodies* lend their accesses to threads of the program, which return them sooner or later.
 //!
 //! Programs with a single submitting thread also run under explored schedules (`thalweg::check`), one in 32 of them.
@@ -79,6 +81,7 @@ fn check_schedules<S: Loops>(program: &Program) {
 }
 
 fn check_on<S: Loops>(program: &Program, rt: &Runtime) {
+    let program = &program.metered(rt);
     let len = program.extents.iter().product::<usize>();
     let values: Vec<Vec<u64>> =
         (0..program.data).map(|d| (0..len as u64).map(|e| mix(d as u64, e)).collect()).collect();

@@ -2,9 +2,10 @@
 
 use crate::loops::{self, Loop};
 use crate::oracle::seed;
-use crate::steps::{Bodies, End, Kind, Part, Step};
+use crate::steps::{Bodies, End, Kind, METERED, Meter, Part, Step};
 use proptest::prelude::*;
 use std::ops::Range;
+use thalweg::Runtime;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
@@ -25,6 +26,22 @@ pub(crate) struct Program {
     pub(crate) spare_bytes: u64,
     /// Whether the graph is compared as well, which requires that finished tasks are not forgotten.
     pub(crate) record: bool,
+}
+
+impl Program {
+    /// Returns the same program, in which steps outside of loops use a resource of this runtime.
+    pub(crate) fn metered(&self, rt: &Runtime) -> Self {
+        let (meter, mut program) = (Meter::new(rt, METERED), self.clone());
+        for (steps, loops) in program.threads.iter_mut().zip(&program.loops) {
+            let in_loop = |n: usize| loops.iter().any(|cut| (cut.first..cut.first + cut.steps).contains(&n));
+            steps
+                .iter_mut()
+                .enumerate()
+                .filter(|(n, _)| !in_loop(*n))
+                .for_each(|(_, step)| step.meter = Some(meter.clone()));
+        }
+        program
+    }
 }
 
 fn range(within: Range<usize>) -> impl Strategy<Value = Range<usize>> {
@@ -72,7 +89,7 @@ fn step(
         }
         let end = if failing && lot == 1 { End::Fails } else { End::Returns };
         let bodies = if lot > 8 { Bodies::Detached } else { Bodies::All };
-        Step { reads: [a, b], kind, target, update, bodies, end, seed: 0 }
+        Step { reads: [a, b], kind, target, update, bodies, end, seed: 0, meter: None }
     })
 }
 

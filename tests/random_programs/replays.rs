@@ -5,7 +5,7 @@
 use crate::children::{self, Child, LOOKS, Wrong};
 use crate::oracle::Memory;
 use crate::program::{self, Program};
-use crate::steps::{ADD, AsTheProgramSays, Dimensions, End, Front, Kind, Part, Step, end, hash, mix, updated};
+use crate::steps::{ADD, AsTheProgramSays, Dimensions, End, Front, Kind, Part, Step, end, hash, mix, updated, using};
 use crate::{builder, check_parts};
 use ndarray::{Ix1, Ix2, Ix3};
 use proptest::prelude::*;
@@ -99,6 +99,7 @@ macro_rules! record {
                 let (a, b, target, update) =
                     (cut(a).input(), cut(b).input(), cut(&step.target), cut(&step.update).inout());
                 let (&Step { kind, end: ends, seed, .. }, child) = (step, child.clone());
+                let metered = step.metered();
                 let bear = |child: &Child<Self>, cx: &Context, seen: Vec<u64>| {
                     let (own, region) = (child.clone(), Self::cut(&child.data, &child.part).input());
                     let task = cx.task("child", region).cpu(move |_, x| {
@@ -121,9 +122,11 @@ macro_rules! record {
                 macro_rules! task {
                     ($access:expr, $change:expr) => {{
                         let accesses = (a, b, $access, update);
+                        let metered_again = metered.clone();
                         macro_rules! body {
                             () => {
                                 move |cx: &Context, (a, b, target, mut update)| {
+                                    let _used = metered.as_ref().map(|(meter, amount)| meter.begin(*amount));
                                     let h = hash(hash(seed, a.iter()), b.iter());
                                     $change(target, h);
                                     if child.act != children::Act::None {
@@ -136,8 +139,10 @@ macro_rules! record {
                             };
                         }
                         match to {
-                            To::Recording(r) => r.task("step", accesses).cpu(body!()).submit(),
-                            To::Runtime(rt) => rt.task("step", accesses).cpu(body!()).submit().map(drop),
+                            To::Recording(r) => using(r.task("step", accesses).cpu(body!()), &metered_again).submit(),
+                            To::Runtime(rt) => {
+                                using(rt.task("step", accesses).cpu(body!()), &metered_again).submit().map(drop)
+                            }
                         }
                     }};
                 }
@@ -298,6 +303,7 @@ fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children, counts }
     let len = program.extents.iter().product::<usize>();
     let values = initial(program);
     let rt = Arc::new(builder(program).build().unwrap());
+    let program = &program.metered(&rt);
     let data: Vec<_> = values.iter().map(|values| S::register(&rt, program.extents, values.clone())).collect();
     let steps = &program.threads[0];
     let parts = parts_of(program);
@@ -390,6 +396,7 @@ fn outcome<S: Recordable>(
 ) -> (Vec<Option<u64>>, usize) {
     let extents = program.extents;
     let rt = Arc::new(builder(program).build().unwrap());
+    let program = &program.metered(&rt);
     let data: Vec<_> = initial(program).into_iter().map(|values| S::register(&rt, extents, values)).collect();
     let (mut failed, wrong) = (0, Wrong::default());
     let (numbers, rt_of_steps) = (Vec::new(), Arc::downgrade(&rt));

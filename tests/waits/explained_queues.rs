@@ -150,3 +150,26 @@ fn simulated_tasks_are_explained_at_their_moment_of_virtual_time() {
     rt.wait().unwrap();
     assert_chain(&second.explain(), &[("step", "has ended")]);
 }
+
+#[test]
+fn task_that_waits_for_a_resource_is_explained_by_the_amounts() {
+    for scheduler in ["stealing", "dynamic"] {
+        watched(scheduler, move || {
+            let rt = builder("2:CPU:1", false).scheduler(scheduler).build().unwrap();
+            let license = rt.resource("license", 3);
+            let (open, begun, body) = held();
+            rt.task("first", ()).cpu(move |_, ()| body()).uses(&license, 2).submit().unwrap();
+            begun.recv().unwrap();
+            let task = |amount| rt.task("next", ()).cpu(|_, ()| ()).uses(&license, amount).submit_handle().unwrap();
+            let (second, third) = (task(2.5), task(1.0));
+            let needs = "waits for resource `license`: it needs 2.5, and 1 of 3 are free; task 0 `first` has some";
+            let first = ("first", "runs on unit ");
+            assert_chain(&second.explain(), &[("next", needs), first]);
+            let needs = "it needs 1, and 1 of 3 are free; task 0 `first` has some; a task is before it";
+            assert_chain(&third.explain(), &[("next", needs), first]);
+            assert!(rt.explain().to_string().contains("waits for resource `license`"), "{}", rt.explain());
+            drop(open);
+            rt.wait().unwrap();
+        });
+    }
+}

@@ -7,9 +7,13 @@
 //! tasks would miss the new task's changes to the regions that the body's task holds. Therefore a task is refused if it
 //! conflicts with the accesses of the body's task or of any of its ancestors.
 //!
+//! For resources, a similar rule prevents that a body and a task that it waits for also wait for each other: the task
+//! may use only resources that come after those of its ancestors in a global order.
+//!
 //! A task that was submitted from outside all bodies is not checked. This module keeps neither data nor tasks alive.
 
 use super::{OwnedTask, Piece};
+use crate::depend::turns::{Line, Turns};
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use std::borrow::Cow;
@@ -25,6 +29,8 @@ pub(crate) struct Ancestry(Option<Arc<Ancestor>>);
 struct Ancestor {
     name: Cow<'static, str>,
     held: Box<[Piece]>,
+    /// The resource that the task uses, the last in the order of resources.
+    resource: Option<Arc<Line>>,
     parent: Ancestry,
 }
 
@@ -40,10 +46,11 @@ impl Ancestry {
                 held.push(access);
             }
         });
-        if held.is_empty() {
+        let resource = task.owned().as_ref().and_then(|side| side.turns.resources().last().cloned());
+        if held.is_empty() && resource.is_none() {
             return parent;
         }
-        Self(Some(Arc::new(Ancestor { name: task.shared().name.clone(), held: held.into(), parent })))
+        Self(Some(Arc::new(Ancestor { name: task.shared().name.clone(), held: held.into(), resource, parent })))
     }
 
     /// Whether there are no regions that the task must leave alone.
@@ -72,6 +79,23 @@ impl Ancestry {
         Ok(())
     }
 
+    /// Refuses a task that uses a resource which is not after all resources of its ancestors. Ancestors may wait for
+    /// the task, so it must not wait for anything that waits for them (`depend/turns.rs`).
+    #[cold]
+    pub(crate) fn admit_resources(&self, task: &str, turns: &Turns) -> Result<(), SubmitError> {
+        let held = |ancestor: &Ancestor| ancestor.resource.clone().map(|line| (line, ancestor.name.clone()));
+        let held = self.iter().filter_map(held).max_by_key(|(line, _)| line.number());
+        let Some((held, ancestor)) = held else { return Ok(()) };
+        let Some(used) = turns.resources().find(|line| line.number() <= held.number()) else { return Ok(()) };
+        let problem = format!(
+            "it uses resource `{}` inside task `{ancestor}`, which uses resource `{}`, so that they could wait for each \
+             other; try creating the resources that inner tasks use after those that outer tasks use",
+            used.name(),
+            held.name()
+        );
+        Err(SubmitError::Resource { task: task.into(), problem })
+    }
+
     fn iter(&self) -> impl Iterator<Item = &Ancestor> {
         std::iter::successors(self.0.as_deref(), |ancestor| ancestor.parent.0.as_deref())
     }
@@ -95,7 +119,7 @@ mod tests {
 
     fn child(of: Ancestry, block: Block, mode: Mode) -> Ancestry {
         let held = Box::new([Piece { data: DataId(0), block, mode }]);
-        Ancestry(Some(Arc::new(Ancestor { name: "t".into(), held, parent: of })))
+        Ancestry(Some(Arc::new(Ancestor { name: "t".into(), held, resource: None, parent: of })))
     }
 
     #[test]

@@ -33,16 +33,16 @@ pub(crate) use parts::Parts;
 pub(crate) use piece::Piece;
 pub(crate) use running::Team;
 
-use super::commutative::Turns;
 use super::domain::{Child, Domain};
 use super::join::Predecessor;
 use super::reduction::Tickets;
 use super::replay::Gate;
 use super::sources::Sources;
+use super::turns::Turns;
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::sync::CallSite;
-use crate::sync::{self, Pooled};
+use crate::sync::{self, Pooled, Share};
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -98,9 +98,9 @@ pub(crate) struct Meta {
     /// Whether the runtime itself created the task, for example for a read or a release. Internal tasks are neither
     /// counted nor recorded.
     pub(crate) internal: bool,
-    /// Whether the task has commutative accesses or reductions. After its last predecessor has finished, such a task
-    /// may still have to wait for its turns ([`take_turns`](crate::depend::take_turns)) or to be let in
-    /// ([`let_in`](crate::depend::let_in)).
+    /// Whether the task has commutative accesses or reductions, or uses resources. After its last predecessor has
+    /// finished, such a task may still have to wait for its turns ([`take_turns`](crate::depend::take_turns)) or to
+    /// be let in ([`let_in`](crate::depend::let_in)).
     pub(crate) queues: bool,
     /// Whether the task is a join: it does nothing itself and stands for everything that it waits for (see
     /// [`crate::depend`]).
@@ -167,7 +167,7 @@ impl DerefMut for Own {
 /// State that few tasks need, kept out of the header.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
-    /// The turns that a commutative task waits for.
+    /// The turns that a task with commutative accesses or resources waits for.
     pub(crate) turns: Turns,
     /// Where and when the task's private replicas are combined. The next ticket to use is the last one in the list.
     pub(crate) tickets: Tickets,
@@ -212,6 +212,8 @@ pub(crate) struct Side {
     pub(crate) ancestry: Ancestry,
     /// Present if the task is in a group and has not ended.
     pub(crate) membership: Option<Membership>,
+    /// The task's share of the bytes that pending tasks may allocate, until it has ended.
+    pub(crate) allocation: Option<Share>,
     /// Present if the task is at the border of a graph that runs repeatedly.
     pub(crate) gate: Option<Gate>,
     /// The first of the siblings that are entered together with this task; none of them can begin before all of them

@@ -2,12 +2,12 @@
 
 use super::border::Part;
 use super::{Fringe, Gate, Poison};
-use crate::depend::commutative::Turns;
 use crate::depend::join::{bodiless, starter};
 use crate::depend::node::{Node, Own, OwnedTask, Side, Submitting, Task, TaskRef};
 use crate::depend::recorder::Recorder;
 use crate::depend::reduction::{Tickets, issue_again};
 use crate::depend::register::register;
+use crate::depend::turns::Turns;
 use crate::depend::{AccessRecord, Datum, Mode};
 use crate::error::TaskFailure;
 use crate::ids::TaskId;

@@ -5,11 +5,12 @@
 
 use super::WaitStep;
 use super::scan::{Root, Spot, Standing};
-use crate::depend::{ReadyStage, TaskRef};
+use crate::depend::{ReadyStage, Shortfall, TaskRef};
 use crate::driver::shared::Shared;
 use crate::engine::{CopyWait, MemoryWait, Whereabouts};
 use crate::error::TaskFailure;
 use crate::ids::{TaskId, UnitId};
+use crate::task::resource::amount;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +84,7 @@ impl Scene<'_> {
                     let holder = holder.map_or_else(String::new, |root| format!(", which {} has", named(root)));
                     format!("waits for its turn at {region}{holder}")
                 }
+                ReadyStage::Resource(shortfall) => resource(region, shortfall, holder),
                 ReadyStage::Early { before } => format!(
                     "waits to begin its reduction of {region}, so that few private copies exist at once: {} of the \
                      reduction must be combined first",
@@ -190,6 +192,21 @@ impl Scene<'_> {
     fn lasts(&self, task: TaskId) -> String {
         let since = self.since.get(&task).filter(|since| **since >= Duration::from_millis(1));
         since.map_or_else(String::new, |since| format!(", for at least {}", time(*since)))
+    }
+}
+
+/// Describes a task that waits for a resource, of which another task has some.
+fn resource(name: &str, shortfall: &Shortfall, holder: Option<&Root>) -> String {
+    let Shortfall { needed, free, capacity, before } = *shortfall;
+    let [needed, free, capacity] = [needed, free, capacity].map(amount);
+    let mut words = format!("waits for {name}: it needs {needed}, and {free} of {capacity} are free");
+    if let Some(root) = holder {
+        words += &format!("; {} has some", named(root));
+    }
+    match before {
+        0 => words,
+        1 => words + "; a task is before it",
+        before => words + &format!("; {before} tasks are before it"),
     }
 }
 

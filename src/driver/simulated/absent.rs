@@ -9,12 +9,17 @@ use crate::depend::{AccessRecord, Kinds, OwnedTask, Submitting};
 use crate::engine::{CopyOrder, Event, Launch, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
+use crate::sync::Share;
 use std::time::Duration;
 
 /// Driver of a simulating runtime. This type is uninhabited.
 pub(crate) enum Simulated {}
 
 impl Simulated {
+    pub(crate) fn wait_to_allocate(&self, _: u64) -> Option<Share> {
+        match *self {}
+    }
+
     pub(crate) fn kinds(&self, _: &str, _: Kinds, _: bool) -> Kinds {
         match *self {}
     }

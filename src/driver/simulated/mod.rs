@@ -29,6 +29,7 @@ use crate::engine::{Command, CopyOrder, Event, Launch, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
 use crate::sim::SimulatedMachine;
+use crate::sync::Share;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,6 +62,22 @@ impl Simulated {
     /// all kinds for which the machine file specifies a time.
     pub(crate) fn kinds(&self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
         self.world().map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // refused in a child anyway
+    }
+
+    /// Advances time until another task that allocates this many bytes fits into the window in bytes, or until nothing
+    /// can happen. Returns the task's share; `None` if there is no such window.
+    pub(crate) fn wait_to_allocate(&self, bytes: u64) -> Option<Share> {
+        let quota = self.shared.window.bytes()?;
+        let waits = self.shared.window.is_kept_by_submissions();
+        loop {
+            if let Some(share) = quota.try_take(bytes) {
+                return Some(share);
+            }
+            let turn = self.turn.try_lock().filter(|_| waits);
+            if turn.and_then(|turn| self.step(turn)).is_none() {
+                return Some(quota.take(bytes));
+            }
+        }
     }
 
     /// If more tasks are pending than the window allows, advances time until fewer are pending.

@@ -10,8 +10,10 @@ use crate::driver::shared::Shared;
 use crate::driver::waiters::{Awaited, own_parker};
 use crate::driver::window::{Motion, NOTHING_RUNS};
 use crate::driver::{Driver, inside};
+use crate::sync::{Quota, Share};
 use crate::trace::Between;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -27,13 +29,103 @@ impl Threads {
         }
     }
 
+    /// Waits until another task that allocates this many bytes fits into the window in bytes, if this thread may wait.
+    /// Returns the task's share; `None` if there is no such window.
+    pub(crate) fn wait_to_allocate(&self, bytes: u64) -> Option<Share> {
+        let quota = self.shared.window.bytes()?;
+        let waits = self.shared.window.is_kept_by_submissions() && !inside::in_body(self.shared.id);
+        let share = quota.try_take(bytes).or_else(|| {
+            let wait = || Host::with(self.shared.id, |host| self.wait_for_share(host, quota, bytes));
+            if waits { wait() } else { None }
+        });
+        Some(share.unwrap_or_else(|| quota.take(bytes)))
+    }
+
+    /// Waits for a share, but not longer than is reasonable.
+    #[cold]
+    fn wait_for_share(&self, host: Option<&Host>, quota: &Arc<Quota>, bytes: u64) -> Option<Share> {
+        let share = Cell::new(None);
+        self.wait_for_bytes(host, quota, None, &|| {
+            let found = share.take().or_else(|| quota.try_take(bytes));
+            let is_found = found.is_some();
+            share.set(found);
+            is_found
+        });
+        share.take()
+    }
+
+    /// Waits until the pending tasks leave enough bytes, which `found` checks, but not longer than is reasonable, and
+    /// at most until the time `until`. Returns whether the wait has not run out of time.
+    #[cold]
+    fn wait_for_bytes(
+        &self,
+        host: Option<&Host>,
+        quota: &Arc<Quota>,
+        until: Option<Duration>,
+        found: &dyn Fn() -> bool,
+    ) -> bool {
+        let Shared { progress, window, .. } = &self.shared;
+        let _visit = Visit::begin(); // tasks may run here
+        if let (Some(host), Some(explored)) = (host, self.explored.get()) {
+            host.begin_stack(false);
+            while !found() && self.explore(host, explored, false) {}
+            return true;
+        }
+        window.begin(progress.finished());
+        let _traced = self.shared.trace_state(host.map(|host| host.context.unit()), Between::Throttle);
+        let (parker, nap, is_late) = (own_parker(), Cell::new(NOTHING_RUNS), Cell::new(false));
+        let left = || {
+            quota.wake(parker.clone().into()); // before the last attempt
+            if found() || self.shared.is_broken() {
+                return 0;
+            }
+            let rest = until.map_or(Duration::MAX, |until| until.saturating_sub(self.now()));
+            if rest.is_zero() {
+                is_late.set(true);
+                return 0;
+            }
+            match window.patience(progress.finished(), || self.motion()) {
+                Some(patience) => {
+                    nap.set(patience.min(rest));
+                    1
+                }
+                None => {
+                    quota.grant();
+                    0
+                }
+            }
+        };
+        match host {
+            Some(host) => {
+                let waiting = self.shared.waiters.enter(parker.clone(), Awaited::Told);
+                self.hosts_unseated.store(true, Ordering::SeqCst);
+                self.run_until(host, &parker, Some(&waiting), left, || Some(nap.get()));
+                self.hosts_unseated.store(false, Ordering::SeqCst);
+            }
+            None => {
+                while left() > 0 {
+                    parker.park(Some(nap.get()));
+                }
+            }
+        }
+        !is_late.get()
+    }
+
     /// Waits like a submission, but at most until the time `until` on the driver's clock. Returns whether the wait is
     /// over.
     pub(crate) fn wait_for_room(&self, until: Duration) -> bool {
-        let has_room = || self.shared.progress.pending() <= self.shared.window.size();
-        has_room()
-            || inside::in_body(self.shared.id)
-            || self.now() < until && Host::with(self.shared.id, |host| self.wait_for_window(host, Some(until)))
+        let Shared { progress, window, id, .. } = &self.shared;
+        let has_room = || progress.pending() <= window.size();
+        let fits = || window.bytes().is_none_or(|quota| quota.has_room());
+        if has_room() && fits() || inside::in_body(*id) {
+            return true;
+        }
+        self.now() < until
+            && Host::with(*id, |host| {
+                let in_time = has_room() || self.wait_for_window(host, Some(until));
+                in_time
+                    && window.bytes().is_none_or(|quota| fits() || self.wait_for_bytes(host, quota, Some(until), &fits))
+            })
     }
 
     /// Waits, and returns whether the wait has not run out of time.

@@ -110,6 +110,7 @@ impl Builder {
             None => Window::new(window as u64, self.throttle_submissions),
             Some(_) => Window::looked_at_always(window as u64, self.throttle_submissions),
         };
+        let window = window.in_bytes(self.window_bytes);
         Ok(Shared::new(id, machine, engine, conflicts, window, watch, tracer))
     }
 

@@ -30,11 +30,12 @@ impl Builder {
     /// | [`places`](Self::places) | always |
     /// | the variable `OMP_PROC_BIND` | unless it is `false` |
     /// | the variable `OMP_PLACES` | always |
-    /// | none of them | if the units use each core of the process once, and no other runtime has bound threads to one of them |
+    /// | none of them | if the units use each core of the process once, and no other runtime has bound threads to one
+    /// of them |
     ///
-    /// "Other runtimes" means runtimes of this process and, on Linux, of other processes. If this runtime still shares
-    /// cores with another one, there is a [warning](crate::machine::Machine::warnings); the first such warning is also written to
-    /// standard error.
+    /// "Other runtimes" means runtimes of this process and, on Linux, of other processes. If this runtime still
+    /// shares cores with another one, there is a [warning](crate::machine::Machine::warnings); the first such warning
+    /// is also written to standard error.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -78,6 +79,33 @@ impl Builder {
     /// sleeps, it may be waiting for the submitter, so the submission waits only half as long.
     pub fn max_pending_tasks(mut self, tasks: usize) -> Self {
         self.window = Some(tasks);
+        self
+    }
+
+    /// Sets how many bytes the pending tasks may allocate together, as far as the program says it
+    /// ([`TaskBuilder::allocates`](crate::TaskBuilder::allocates)). A submission that would exceed the number waits
+    /// until enough tasks have finished. A task that exceeds it by itself waits until no other task that allocates is
+    /// pending. By default there is no limit.
+    ///
+    /// Everything else is as with [`max_pending_tasks`](Self::max_pending_tasks), which limits the number of tasks at
+    /// the same time: a submitter that hosts a unit executes tasks while it waits, submissions inside bodies do not
+    /// wait, and a submission stops waiting after a while if nothing finishes. Tasks of a recording that is replayed
+    /// as a whole are not counted.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").max_pending_bytes(4 << 20).build()?;
+    /// let sum = rt.scalar(0u64);
+    /// for n in 0..100u64 {
+    ///     let buffer = vec![n; 1 << 17]; // 1 MiB, so at most four of them exist at a time, and the one made here
+    ///     let add = move |_: &thalweg::Context, sum: &mut [u64]| sum[0] += buffer[7];
+    ///     rt.task("add", sum.commutative()).cpu(add).allocates(1 << 20).submit()?;
+    /// }
+    /// assert_eq!(rt.read(&sum)?, [4950]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn max_pending_bytes(mut self, bytes: u64) -> Self {
+        self.window_bytes = Some(bytes);
         self
     }
 

@@ -48,6 +48,7 @@ pub struct Builder {
     pub(in crate::runtime) model_file: Option<PathBuf>,
     pub(in crate::runtime) use_current_thread: bool,
     pub(in crate::runtime) window: Option<usize>,
+    pub(in crate::runtime) window_bytes: Option<u64>,
     pub(in crate::runtime) throttle_submissions: bool,
     pub(in crate::runtime) pin_threads: Option<bool>,
     pub(in crate::runtime) stack_bytes: Option<usize>,
@@ -96,7 +97,8 @@ impl fmt::Debug for Builder {
             .field("compute_units", &self.units)
             .field("places", &self.places)
             .field("scheduler", &self.scheduler.as_ref().map(Choice::name))
-            .field("window", &self.window);
+            .field("window", &self.window)
+            .field("window_bytes", &self.window_bytes);
         #[cfg(feature = "sim")]
         fields.field("simulated", &self.simulated.as_ref().map(crate::sim::SimulatedMachine::name));
         fields.finish_non_exhaustive()
@@ -114,6 +116,7 @@ impl Builder {
             model_file: None,
             use_current_thread: false,
             window: None,
+            window_bytes: None,
             throttle_submissions: true,
             pin_threads: None,
             stack_bytes: None,

@@ -101,6 +101,11 @@ pub(super) enum Obstacle {
         /// The task's name.
         task: String,
     },
+    /// A task uses resources, so the host must start it.
+    Resources {
+        /// The task's name.
+        task: String,
+    },
     /// The recording has no tasks.
     Nothing,
 }
@@ -144,6 +149,7 @@ impl fmt::Display for Obstacle {
             Self::Predecessors { task } => write!(f, "the writers of the inputs of task `{task}` are not known yet"),
             Self::Member { task } => write!(f, "task `{task}` is a member of a group"),
             Self::Devices { task } => write!(f, "task `{task}` runs across the devices of a unit"),
+            Self::Resources { task } => write!(f, "task `{task}` uses resources"),
             Self::Nothing => f.write_str("it has no tasks"),
         }
     }

@@ -261,6 +261,9 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         if hints.across.is_some() {
             return Err(Some(Obstacle::Devices { task: task() }));
         }
+        if !hints.uses.is_empty() {
+            return Err(Some(Obstacle::Resources { task: task() }));
+        }
         if bodies.gpu.is_none() || !bodies.own.is_empty() {
             return Err(Some(Obstacle::Kernels { task: task() }));
         }
@@ -296,20 +299,24 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 
     fn freeze(&self, id: TaskId, graph: &mut Freezer) {
+        let hints = &self.about.hints;
         let meta = Meta {
             id,
             name: self.name.clone(),
             location: self.location,
-            priority: self.about.hints.priority,
+            priority: hints.priority,
             internal: false,
-            queues: self.regions.iter().any(|region| region.mode.queues()),
+            queues: self.regions.iter().any(|region| region.mode.queues()) || !hints.uses.is_empty(),
             join: false,
             lane: Lane::new(0),
             domain: OnceLock::new(),
         };
         let accesses = self.stored.again(INTERNAL, Span::Always);
-        let task =
-            self.body.stay(meta, accesses, self.about.hints.iteration).expect("a task for cores has a body for them");
+        let mut task = self.body.stay(meta, accesses, hints.iteration).expect("a task for cores has a body for them");
+        if !hints.uses.is_empty() {
+            let turns = &mut task.owned_mut().get_or_insert_default().turns;
+            hints.add_resources(&self.name, turns).expect("they were checked when it was recorded");
+        }
         graph.add(task, self.regions.iter().map(|region| (region.kept.clone(), region.block, region.mode)).collect());
     }
 }
