@@ -27,13 +27,12 @@ schedulers="stealing dynamic eft priority static static-pcf:pcf=2 pcf-static:pcf
 for benchmark in bt sp lu; do
     for units in 1:CPU:1 2:CPU:1 1:CPU:2 1:CPU:1,2:EMU:1; do
         # Differences between schedulers depend neither on the size of zones nor on the benchmark: BT's class S runs under
-        # all of them, class W under three of their kinds.
+        # all of them, class W under one kind for each mix of units.
         for scheduler in $([ $benchmark = bt ] && echo "$schedulers"); do
             example npb_mz $benchmark --class S --units $units --scheduler "$scheduler"
         done
-        for scheduler in stealing dynamic clustered-guided; do
-            example npb_mz $benchmark --class W --units $units --scheduler "$scheduler"
-        done
+        case $units in 1:CPU:1) scheduler=stealing ;; 1:CPU:2) scheduler=dynamic ;; *) scheduler=clustered-guided ;; esac
+        example npb_mz $benchmark --class W --units $units --scheduler "$scheduler"
         example npb_mz $benchmark --fuse step --units $units
         example npb_mz $benchmark --fuse stages --units $units
         example npb_mz $benchmark --replay --units $units
