@@ -14,7 +14,7 @@ use crate::error::SubmitError;
 use crate::memory::dlpack::{DlDataType, DlElement};
 use crate::memory::dynamic::{Dtype, Op, Stored};
 use crate::memory::{DataCell, Shape};
-use crate::region::{Block, MAX_DIMS};
+use crate::region::Block;
 use crate::sealed::{Internal, Sealed};
 use std::fmt;
 use std::ops::Range;
@@ -49,7 +49,7 @@ use std::sync::{Arc, Weak};
 /// ```
 #[derive(Clone)]
 pub struct AnyData {
-    cell: Arc<DataCell>,
+    /// The handle's share of the data object is the only one, so that a clone counts once.
     handle: Arc<Handle>,
     dtype: Dtype,
     ndim: u8,
@@ -58,14 +58,18 @@ pub struct AnyData {
 impl AnyData {
     /// Returns the first handle of a data object. `dtype` is the type of its elements.
     pub(crate) fn new(cell: DataCell, owner: Weak<dyn Owner>, dtype: Dtype, ndim: usize) -> Self {
-        let cell = Arc::new(cell);
-        Self { handle: Handle::new(&cell, owner), cell, dtype, ndim: ndim as u8 }
+        Self { handle: Handle::new(&Arc::new(cell), owner), dtype, ndim: ndim as u8 }
+    }
+
+    #[inline]
+    fn cell(&self) -> &Arc<DataCell> {
+        self.handle.cell()
     }
 
     /// Names the data object in error messages. The first call wins.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
-        self.cell.datum.set_name(name.into());
+        self.cell().datum.set_name(name.into());
         self
     }
 
@@ -75,24 +79,26 @@ impl AnyData {
     }
 
     /// Returns the number of dimensions.
+    #[inline]
     pub fn ndim(&self) -> usize {
         self.ndim.into()
     }
 
     /// Returns the number of elements along each dimension.
     pub fn shape(&self) -> Vec<usize> {
-        self.cell.datum.shape()[..usize::from(self.ndim)].to_vec()
+        self.cell().datum.shape()[..usize::from(self.ndim)].to_vec()
     }
 
     /// Returns a typed handle, if the elements are of this type and the number of dimensions agrees.
     pub fn typed<T: DlElement, S: Shape>(&self) -> Option<Data<T, S>> {
         let fits = self.dtype.data_type() == Some(T::DATA_TYPE) && S::NDIM == Some(usize::from(self.ndim));
-        fits.then(|| Data::of_parts(self.cell.clone(), self.handle.clone()))
+        fits.then(|| Data::of_parts(self.cell().clone(), self.handle.clone()))
     }
 
     /// Returns the whole data object as a region.
+    #[inline]
     pub fn all(&self) -> AnyRegion {
-        AnyRegion { data: self.clone(), block: self.cell.datum.whole() }
+        AnyRegion { data: self.clone(), block: self.cell().datum.whole() }
     }
 
     /// Returns a box of the data object, given by a range per dimension; further dimensions are whole. Bounds are
@@ -101,15 +107,16 @@ impl AnyData {
     /// # Panics
     /// Panics if there are more ranges than dimensions.
     #[track_caller]
+    #[inline]
     pub fn block(&self, ranges: &[Range<usize>]) -> AnyRegion {
         let dimensions = usize::from(self.ndim);
         assert!(
             ranges.len() <= dimensions,
             "cannot take a region of {} ranges of {}: it has {dimensions} dimensions; try as many ranges",
             ranges.len(),
-            self.cell.datum
+            self.cell().datum
         );
-        let mut block = self.cell.datum.whole();
+        let mut block = self.cell().datum.whole();
         for (d, range) in ranges.iter().enumerate() {
             block.set_range(d, range.clone());
         }
@@ -120,14 +127,13 @@ impl AnyData {
 impl<T: DlElement, S: Shape> From<Data<T, S>> for AnyData {
     fn from(data: Data<T, S>) -> Self {
         let ndim = data.shape().len() as u8;
-        let Kept { cell, handle } = data.kept();
-        Self { cell, handle, dtype: Dtype::of::<T>(), ndim }
+        Self { handle: data.kept().handle, dtype: Dtype::of::<T>(), ndim }
     }
 }
 
 impl fmt::Debug for AnyData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} {:?})", self.cell.datum, self.dtype, self.shape())
+        write!(f, "{} ({} {:?})", self.cell().datum, self.dtype, self.shape())
     }
 }
 
@@ -141,6 +147,7 @@ pub struct AnyRegion {
 macro_rules! modes {
     ($($(#[$doc:meta])* $name:ident $mode:ident;)*) => {$(
         $(#[$doc])*
+        #[inline]
         pub fn $name(self) -> AnyAccess {
             AnyAccess { region: self, mode: Mode::$mode, op: None }
         }
@@ -204,9 +211,10 @@ impl Exported for AnyAccess {
 impl AccessSpec for AnyAccess {
     type Stored = Stored;
 
+    #[inline]
     fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-        let AnyData { cell, dtype, .. } = &self.region.data;
-        check(cell, &self.region.block, MAX_DIMS, runtime)?;
+        let (cell, dtype) = (self.region.data.cell(), &self.region.data.dtype);
+        check(cell, &self.region.block, self.region.data.ndim.into(), runtime)?;
         match self.op.filter(|op| op.mode(*dtype).is_none()) {
             None => Ok(()),
             Some(op) => Err(SubmitError::NoOperation {
@@ -218,17 +226,19 @@ impl AccessSpec for AnyAccess {
         }
     }
 
+    #[inline]
     fn record(&self) -> Recorded<'_> {
-        Recorded(AccessRecord { datum: &self.region.data.cell.datum, block: &self.region.block, mode: self.mode })
+        Recorded(AccessRecord { datum: &self.region.data.cell().datum, block: &self.region.block, mode: self.mode })
     }
 
+    #[inline]
     fn store(&self, _: Internal) -> Stored {
         let AnyRegion { data, block } = &self.region;
-        let combining = self.op.and_then(|op| op.store(&data.cell, block, data.dtype));
-        Stored::new(&data.cell, block, self.mode, (data.dtype, data.ndim), combining)
+        let combining = self.op.and_then(|op| op.store(data.cell(), block, data.dtype));
+        Stored::new(data.cell(), block, self.mode, (data.dtype, data.ndim), combining)
     }
 
     fn kept(&self) -> Kept {
-        Kept::new(&self.region.data.cell, &self.region.data.handle)
+        Kept::new(self.region.data.cell(), &self.region.data.handle)
     }
 }

@@ -65,6 +65,12 @@ impl Handle {
     pub(super) fn new(cell: &Arc<DataCell>, owner: Weak<dyn Owner>) -> Arc<Self> {
         Arc::new(Self { cell: cell.clone(), owner, is_released: true })
     }
+
+    #[cfg(feature = "dynamic")]
+    #[inline]
+    pub(super) fn cell(&self) -> &Arc<DataCell> {
+        &self.cell
+    }
 }
 
 /// A share of a data object of any kind, which keeps it registered.

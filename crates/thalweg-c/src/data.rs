@@ -2,13 +2,12 @@
 
 use crate::borrow::Returned;
 use crate::handles::{Table, get, insert, table, take};
-use crate::runtime::{runtime, tw_runtime};
+use crate::runtime::{Handled, runtime, tw_runtime};
 use crate::status::{Problem, call, put, text, tw_status};
 use crate::view::TW_MAX_DIMS;
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
-use thalweg::Runtime;
 use thalweg::dynamic::{AnyData, AnyRegion, Dtype};
 
 /// Returns the type with this number. C passes any number as an enumeration, so it arrives as one.
@@ -30,7 +29,7 @@ pub struct tw_data {
 /// A registered data object.
 pub(crate) struct Registered {
     pub(crate) data: AnyData,
-    pub(crate) rt: Arc<Runtime>,
+    pub(crate) rt: Arc<Handled>,
     /// Set once the runtime has given borrowed memory back.
     pub(crate) returned: Option<Arc<Returned>>,
 }
@@ -172,7 +171,7 @@ unsafe fn region(
     data: tw_data,
     lo: *const usize,
     hi: *const usize,
-) -> Result<(AnyRegion, Arc<Runtime>), Problem> {
+) -> Result<(AnyRegion, Arc<Handled>), Problem> {
     let (data, rt) = {
         let found = get(call, "data object", &DATA, data.id)?;
         (found.data.clone(), found.rt.clone())

@@ -3,11 +3,37 @@
 use crate::handles::{Table, get, insert, table, take};
 use crate::status::{Problem, call, put, text, timed, tw_status};
 use std::ffi::c_char;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg::Runtime;
 use thalweg::error::{RunError, SubmitError};
 
-pub(crate) static RUNTIMES: Table<Arc<Runtime>> = table();
+pub(crate) static RUNTIMES: Table<Arc<Handled>> = table();
+
+/// A runtime that knows its handle.
+pub(crate) struct Handled {
+    rt: Runtime,
+    /// The handle's number; 0 before it is known, and once it is released.
+    id: AtomicU64,
+}
+
+impl Handled {
+    /// Returns whether this is the runtime with a handle, so that the table need not be searched.
+    #[inline]
+    pub(crate) fn has_handle(&self, handle: tw_runtime) -> bool {
+        handle.id != 0 && self.id.load(Ordering::Relaxed) == handle.id
+    }
+}
+
+impl Deref for Handled {
+    type Target = Runtime;
+
+    #[inline]
+    fn deref(&self) -> &Runtime {
+        &self.rt
+    }
+}
 
 /// A runtime.
 #[repr(C)]
@@ -51,7 +77,7 @@ pub struct tw_statistics {
     pub busy_seconds: f64,
 }
 
-pub(crate) fn runtime(call: &str, rt: tw_runtime) -> Result<Arc<Runtime>, Problem> {
+pub(crate) fn runtime(call: &str, rt: tw_runtime) -> Result<Arc<Handled>, Problem> {
     get(call, "runtime", &RUNTIMES, rt.id).map(|found| (*found).clone())
 }
 
@@ -93,7 +119,9 @@ pub unsafe extern "C" fn tw_runtime_new(options: *const tw_options, rt: *mut tw_
                 builder = builder.trace(trace);
             }
         }
-        let id = insert(CALL, &RUNTIMES, Arc::new(builder.build()?))?;
+        let handled = Arc::new(Handled { rt: builder.build()?, id: AtomicU64::new(0) });
+        let id = insert(CALL, &RUNTIMES, handled.clone())?;
+        handled.id.store(id, Ordering::Relaxed);
         // SAFETY: `rt` points to a variable, by this function's contract.
         unsafe { put(CALL, rt, tw_runtime { id }) }
     })
@@ -112,7 +140,7 @@ pub extern "C" fn tw_runtime_free(rt: tw_runtime) -> tw_status {
         if let Err(RunError::Refused(inside @ (InsideTask { .. } | InsideFork { .. } | InsidePolicy { .. }))) = waited {
             return Err(inside.into());
         }
-        take(CALL, "runtime", &RUNTIMES, rt.id).map(drop)?;
+        take(CALL, "runtime", &RUNTIMES, rt.id)?.id.store(0, Ordering::Relaxed);
         waited.map_err(Problem::from)
     })
 }

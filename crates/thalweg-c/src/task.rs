@@ -5,17 +5,17 @@ use crate::data::{DATA, tw_data};
 use crate::device::{add_bodies, tw_launch};
 use crate::group::{GROUPS, SPACES, TASKS, tw_group, tw_space, tw_submitted};
 use crate::handles::{get, insert};
-use crate::runtime::{RUNTIMES, tw_runtime};
+use crate::runtime::{runtime, tw_runtime};
 use crate::status::{Problem, call, entries, put, text, tw_status};
 use crate::view::{TW_MAX_DIMS, view};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
-use thalweg::dynamic::{AnyAccess, Op};
+use thalweg::dynamic::{AnyAccess, AnyData, Op};
 use thalweg::task::{Accesses, IterationSpace};
 use thalweg::{CallSite, Context, Runtime, TaskBuilder, TaskGroup};
 
@@ -110,15 +110,24 @@ pub struct tw_task {
 }
 
 fn access(call: &str, access: &tw_access) -> Result<AnyAccess, Problem> {
-    let tw_access { data, mode, ndim, lo, hi } = access;
-    let (found, ndim) = (get(call, "data object", &DATA, data.id)?, *ndim as usize);
-    let dimensions = found.data.ndim();
+    access_to(call, access, &get(call, "data object", &DATA, access.data.id)?.data)
+}
+
+/// Returns an access to the data object that it names.
+#[inline]
+fn access_to(call: &str, access: &tw_access, data: &AnyData) -> Result<AnyAccess, Problem> {
+    let tw_access { mode, ndim, lo, hi, .. } = access;
+    let (ndim, dimensions) = (*ndim as usize, data.ndim());
     if ndim > dimensions {
         let problem = format!("a region has {ndim} dimensions, and its data object {dimensions}; try as many or fewer");
         return Err(Problem::invalid(call, &problem));
     }
-    let ranges: [Range<usize>; TW_MAX_DIMS] = std::array::from_fn(|d| lo[d]..hi[d]);
-    let region = found.data.block(&ranges[..ndim]);
+    let region = if ndim == 0 {
+        data.all()
+    } else {
+        let ranges: [Range<usize>; TW_MAX_DIMS] = std::array::from_fn(|d| lo[d]..hi[d]);
+        data.block(&ranges[..ndim])
+    };
     const IN: u32 = tw_mode::TW_IN as u32;
     const OUT: u32 = tw_mode::TW_OUT as u32;
     const INOUT: u32 = tw_mode::TW_INOUT as u32;
@@ -144,68 +153,87 @@ fn access(call: &str, access: &tw_access) -> Result<AnyAccess, Problem> {
     })
 }
 
-/// Returns a task's name. Each thread keeps the names that it has used lately, and the process at most `MOST` of them,
-/// because most programs use few.
+/// Returns a task's name. The process keeps at most `MOST` names, because most programs use few.
 ///
 /// # Safety
 /// `name` is null or ends with a zero byte.
 unsafe fn name(call: &str, name: *const c_char) -> Result<Cow<'static, str>, Problem> {
-    const KEPT: usize = 64;
     const MOST: usize = 1 << 12;
     static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
-    thread_local! {
-        static LATELY: [Cell<&'static str>; KEPT] = const { [const { Cell::new("") }; KEPT] };
-    }
     if name.is_null() {
         return Ok(Cow::Borrowed("task"));
-    }
-    // SAFETY: by this function's contract.
-    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
-    let slot = name.addr() / size_of::<usize>() % KEPT;
-    let lately = LATELY.try_with(|lately| lately[slot].get()).unwrap_or_default();
-    if lately.as_bytes() == bytes {
-        return Ok(Cow::Borrowed(lately));
     }
     // SAFETY: as above.
     let name = unsafe { text(call, "name", name) }?.unwrap_or_default();
     // In a child of `fork` the lock may be taken for ever, so no thread waits for it.
     let Ok(mut names) = NAMES.try_lock() else { return Ok(Cow::Owned(name)) };
-    let kept = match names.get(&*name) {
-        Some(kept) => *kept,
-        None if names.len() >= MOST => return Ok(Cow::Owned(name)),
+    match names.get(&*name) {
+        Some(kept) => Ok(Cow::Borrowed(kept)),
+        None if names.len() >= MOST => Ok(Cow::Owned(name)),
         None => {
             let kept = &*name.leak();
             names.insert(kept);
-            kept
+            Ok(Cow::Borrowed(kept))
         }
-    };
-    drop(names);
-    _ = LATELY.try_with(|lately| lately[slot].set(kept)); // the thread may be ending
-    Ok(Cow::Borrowed(kept))
+    }
 }
 
-/// Returns a place in the caller's program. Each thread keeps the places that it has named lately, since naming one
-/// takes a lock.
+/// The name and the place of a recent task.
+#[derive(Clone, Copy)]
+struct Recent {
+    name: &'static str,
+    file: &'static str,
+    line: u32,
+    site: CallSite,
+}
+
+/// Returns a task's name, and its place in the caller's program. Each thread keeps those of recent tasks, because
+/// finding them takes locks. Their texts are compared, since an address may have another text by now.
 ///
 /// # Safety
-/// `file` ends with a zero byte.
-unsafe fn call_site(call: &str, file: *const c_char, line: u32) -> Result<CallSite, Problem> {
+/// `task.name` and `task.file` are null or end with a zero byte.
+unsafe fn texts(call: &str, task: &tw_task) -> Result<(Cow<'static, str>, Option<CallSite>), Problem> {
     const KEPT: usize = 64;
     thread_local! {
-        static LATELY: [Cell<Option<CallSite>>; KEPT] = const { [const { Cell::new(None) }; KEPT] };
+        static RECENT: [Cell<Option<Recent>>; KEPT] = const { [const { Cell::new(None) }; KEPT] };
     }
-    // SAFETY: by this function's contract.
-    let bytes = unsafe { CStr::from_ptr(file) }.to_bytes();
-    let slot = (file.addr() / size_of::<usize>() + line as usize) % KEPT;
-    let lately = LATELY.try_with(|lately| lately[slot].get()).ok().flatten();
-    if let Some(site) = lately.filter(|site| site.line() == line && site.file().as_bytes() == bytes) {
-        return Ok(site);
+    let tw_task { file, line, .. } = *task;
+    if task.name.is_null() || file.is_null() {
+        // SAFETY: by this function's contract.
+        let name = unsafe { name(call, task.name) }?;
+        // SAFETY: as above.
+        let file = unsafe { text(call, "file", file) }?;
+        return Ok((name, file.map(|file| CallSite::named(&file, line, 1))));
+    }
+    let slot = (task.name.addr().wrapping_add(file.addr()) / size_of::<usize>()).wrapping_add(line as usize) % KEPT;
+    let recent = RECENT.try_with(|recent| recent[slot].get()).ok().flatten().filter(|recent| recent.line == line);
+    if let Some(Recent { name, file: named, site, .. }) = recent
+        // SAFETY: by this function's contract, both texts end with a zero byte.
+        && unsafe { is_text(name, task.name) && is_text(named, file) }
+    {
+        return Ok((Cow::Borrowed(name), Some(site)));
     }
     // SAFETY: as above.
-    let file = unsafe { text(call, "file", file) }?.unwrap_or_default();
-    let site = CallSite::named(&file, line, 1);
-    _ = LATELY.try_with(|lately| lately[slot].set(Some(site))); // the thread may be ending
-    Ok(site)
+    let (name, file) = unsafe { (name(call, task.name)?, text(call, "file", file)?) };
+    let site = CallSite::named(&file.unwrap_or_default(), line, 1);
+    if let Cow::Borrowed(name) = name {
+        let found = Recent { name, file: site.file(), line, site };
+        _ = RECENT.try_with(|recent| recent[slot].set(Some(found))); // the thread may be ending
+    }
+    Ok((name, Some(site)))
+}
+
+/// Returns whether a text of the caller equals one that is kept, in one pass.
+///
+/// # Safety
+/// `text` ends with a zero byte.
+unsafe fn is_text(kept: &str, text: *const c_char) -> bool {
+    unsafe extern "C" {
+        fn strncmp(one: *const c_char, other: *const c_char, most: usize) -> c_int;
+    }
+    // SAFETY: no more bytes are read than `kept` has, and none of `text` after its zero byte. A kept text comes from
+    // one that ended with a zero byte, so it contains none: if all its bytes are equal, `text` has at least one more.
+    unsafe { strncmp(text, kept.as_ptr().cast(), kept.len()) == 0 && *text.add(kept.len()) == 0 }
 }
 
 /// Where a task is submitted, as the caller names it.
@@ -231,10 +259,8 @@ struct Found {
 /// # Safety
 /// As for `tw_submit`.
 unsafe fn find(call: &str, task: &tw_task) -> Result<Found, Problem> {
-    // SAFETY: the text is null or ends with a zero byte, by this function's contract.
-    let name = unsafe { name(call, task.name) }?;
-    // SAFETY: as above.
-    let site = if task.file.is_null() { None } else { Some(unsafe { call_site(call, task.file, task.line) }?) };
+    // SAFETY: the texts are null or end with a zero byte, by this function's contract.
+    let (name, site) = unsafe { texts(call, task) }?;
     let group = if task.group.id == 0 { None } else { Some(get(call, "group", &GROUPS, task.group.id)?.clone()) };
     let space = if task.space.id == 0 { None } else { Some(get(call, "space", &SPACES, task.space.id)?.clone()) };
     Ok(Found { name, site, group, space })
@@ -297,13 +323,26 @@ unsafe fn submit(
     }
     // SAFETY: `accesses` has `count` entries, by this function's contract.
     let given = unsafe { entries(call, task.accesses, task.count, "its accesses are null") }?;
+    // The runtime is that of the first data object in all tasks that are not refused, so it is seldom looked up. No
+    // entry of a table is held during the submission, because bodies that run meanwhile on this thread may release it.
+    let mut first = None;
     let rt;
     let within = match parent {
+        Parent::Body(context) => Within::Body(of_cores(call, context)?),
         Parent::Runtime(handle) => {
-            rt = get(call, "runtime", &RUNTIMES, handle.id)?;
+            rt = match given.first().map(|one| get(call, "data object", &DATA, one.data.id)) {
+                Some(Ok(object)) if object.rt.has_handle(*handle) => {
+                    first = Some(access_to(call, &given[0], &object.data));
+                    object.rt.clone()
+                }
+                _ => runtime(call, *handle)?,
+            };
             Within::Runtime(&rt)
         }
-        Parent::Body(context) => Within::Body(of_cores(call, context)?),
+    };
+    let mut access = |index: usize| match first.take() {
+        Some(first) if index == 0 => first,
+        _ => access(call, &given[index]),
     };
     // SAFETY: the contracts are the same.
     let found = unsafe { find(call, task) }?;
@@ -331,20 +370,22 @@ unsafe fn submit(
         }};
     }
     // Up to three accesses are a tuple, because a list allocates memory three times per task.
-    if let (false, [a]) = (is_on_devices, given) {
-        let builder = begin(&within, task, found, (access(call, a)?,));
-        return send_body!(builder, Held::Own(argument), (a,) => &[view(&a)]);
+    match given.len() {
+        1 if !is_on_devices => {
+            let builder = begin(&within, task, found, (access(0)?,));
+            return send_body!(builder, Held::Own(argument), (a,) => &[view(&a)]);
+        }
+        2 if !is_on_devices => {
+            let builder = begin(&within, task, found, (access(0)?, access(1)?));
+            return send_body!(builder, Held::Own(argument), (a, b) => &[view(&a), view(&b)]);
+        }
+        3 if !is_on_devices => {
+            let builder = begin(&within, task, found, (access(0)?, access(1)?, access(2)?));
+            return send_body!(builder, Held::Own(argument), (a, b, c) => &[view(&a), view(&b), view(&c)]);
+        }
+        _ => {}
     }
-    if let (false, [a, b]) = (is_on_devices, given) {
-        let builder = begin(&within, task, found, (access(call, a)?, access(call, b)?));
-        return send_body!(builder, Held::Own(argument), (a, b) => &[view(&a), view(&b)]);
-    }
-    if let (false, [a, b, c]) = (is_on_devices, given) {
-        let accesses = (access(call, a)?, access(call, b)?, access(call, c)?);
-        let builder = begin(&within, task, found, accesses);
-        return send_body!(builder, Held::Own(argument), (a, b, c) => &[view(&a), view(&b), view(&c)]);
-    }
-    let accesses = given.iter().map(|one| access(call, one)).collect::<Result<Vec<_>, _>>()?;
+    let accesses = (0..given.len()).map(access).collect::<Result<Vec<_>, _>>()?;
     let mut builder = begin(&within, task, found, accesses);
     let mut argument = Held::Own(argument);
     if is_on_devices {

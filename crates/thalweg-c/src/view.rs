@@ -85,9 +85,13 @@ pub struct tw_view {
 /// Describes a region in host memory.
 pub(crate) fn view(view: &AnyView<'_>) -> tw_view {
     let (mut shape, mut strides) = ([1; TW_MAX_DIMS], [1; TW_MAX_DIMS]);
+    // Copies of slices of so few numbers would be calls.
+    for d in 0..TW_MAX_DIMS {
+        if let (Some(extent), Some(stride)) = (view.shape().get(d), view.strides().get(d)) {
+            (shape[d], strides[d]) = (*extent, *stride);
+        }
+    }
     let ndim = view.shape().len();
-    shape[..ndim].copy_from_slice(view.shape());
-    strides[..ndim].copy_from_slice(view.strides());
     tw_view {
         data: view.as_ptr().cast_mut().cast(),
         r#type: number(view.dtype()),

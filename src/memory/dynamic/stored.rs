@@ -24,6 +24,7 @@ pub struct Stored {
 
 impl Stored {
     /// Returns an access of a region within the bounds of `cell`, whose elements are of this type.
+    #[inline]
     pub(crate) fn new(
         cell: &DataCell,
         block: &Block,
@@ -49,6 +50,7 @@ impl Access for Stored {
     type View<'a> = AnyView<'a>;
     type DeviceView<'a> = AnyDeviceView<'a>;
 
+    #[inline]
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> AnyView<'a> {
         let site = match &self.combining {
             // SAFETY: the body runs once, so this is the only view of the replica.
@@ -64,6 +66,7 @@ impl Access for Stored {
         AnyDeviceView::new(site, (self.dtype, self.ndim), self.is_writable())
     }
 
+    #[inline]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
         self.declared.record(self.mode, visit);
     }

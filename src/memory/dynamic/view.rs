@@ -46,6 +46,7 @@ impl<'a> AnyView<'a> {
     /// # Safety
     /// For `'a`, elements of this type are at the site, which dependences let the task read, and write if
     /// `is_writable`. No other view of the region exists in the task.
+    #[inline]
     pub(super) unsafe fn new(
         site: Option<Site>,
         extents: [usize; MAX_DIMS],
@@ -56,22 +57,26 @@ impl<'a> AnyView<'a> {
     }
 
     /// Returns the element type.
+    #[inline]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
     /// Returns the number of elements along each dimension.
+    #[inline]
     pub fn shape(&self) -> &[usize] {
         &self.extents[..usize::from(self.ndim)]
     }
 
     /// Returns the number of elements from one index to the next, per dimension; zeros if the access gives no view.
+    #[inline]
     pub fn strides(&self) -> &[usize] {
         let strides = self.site.as_ref().map_or(&[0; MAX_DIMS], |site| &site.strides);
         &strides[..usize::from(self.ndim)]
     }
 
     /// Returns the number of elements.
+    #[inline]
     pub fn len(&self) -> usize {
         self.extents.iter().product()
     }
@@ -82,11 +87,13 @@ impl<'a> AnyView<'a> {
     }
 
     /// Returns whether the task may write the region.
+    #[inline]
     pub fn is_writable(&self) -> bool {
         self.is_writable
     }
 
     /// Returns the address of the first element; null if the access gives no view.
+    #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.site.map_or(std::ptr::null(), |site| site.first)
     }

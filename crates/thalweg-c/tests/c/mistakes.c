@@ -60,6 +60,15 @@ int main(void) {
   REFUSED(TW_INVALID, tw_wait_timeout(rt, -1.0), "-1");
   OK(tw_wait(rt));
 
+  /* A name is read anew, even from an address that had another one. */
+  const char *names[] = {"text", "texts", "tex", "text"};
+  char name[8], quoted[16];
+  for (int i = 0; i < 4; i++) {
+    strcpy(name, names[i]);
+    sprintf(quoted, "`%s`", name);
+    REFUSED(TW_REFUSED, tw_submit(rt, &TW_TASK(.name = name, .body = body, .cost = -1.0), NULL), quoted);
+  }
+
   /* A body that returns another number than 0 fails; borrowed memory comes back even then. */
   OK(tw_submit(rt, &TW_TASK(.name = "t", .body = body, TW_ACCESSES(tw_whole(x, TW_INOUT))), NULL));
   CHECK(tw_wait(rt) == TW_FAILED && strstr(tw_last_error(), "returned 3") != NULL);
@@ -71,6 +80,7 @@ int main(void) {
   OK(tw_data_zeros(other, TW_INT8, 1, four, &y));
   OK(tw_runtime_free(other));
   REFUSED(TW_INVALID, tw_runtime_free(other), "released");
+  REFUSED(TW_INVALID, tw_submit(other, &TW_TASK(.body = body, TW_ACCESSES(tw_whole(y, TW_IN))), NULL), "runtime was");
   OK(tw_data_release(y));
   OK(tw_runtime_free(rt));
   puts("ok");
