@@ -14,7 +14,7 @@ use super::recency::Recency;
 use crate::ids::{DataId, SpaceId};
 use rustc_hash::FxHashMap;
 
-/// Capacity and use of every address space. Host memory is not tracked.
+/// Capacity and use of every address space. The use of host memory is tracked if it is limited.
 #[derive(Debug)]
 pub(crate) struct Memories {
     spaces: Vec<Memory>,
@@ -52,23 +52,27 @@ pub(crate) enum Room {
     Never,
 }
 
+impl Memory {
+    fn new(capacity_bytes: u64) -> Self {
+        let (limit_bytes, by_use) = (capacity_bytes, Recency::default());
+        Self { capacity_bytes, limit_bytes, limited_for: 0, used_bytes: 0, leaving_bytes: 0, by_use }
+    }
+}
+
 impl Memories {
-    /// Makes the memories of all address spaces. `capacities_bytes[0]` belongs to the host and is ignored.
+    /// Makes the memories of all address spaces, the host's first.
     pub(crate) fn new(capacities_bytes: &[u64]) -> Self {
-        let space = |&capacity_bytes| Memory {
-            capacity_bytes,
-            limit_bytes: capacity_bytes,
-            limited_for: 0,
-            used_bytes: 0,
-            leaving_bytes: 0,
-            by_use: Recency::default(),
-        };
-        Self { spaces: capacities_bytes.iter().map(space).collect() }
+        Self { spaces: capacities_bytes.iter().copied().map(Memory::new).collect() }
+    }
+
+    /// Adds an address space.
+    pub(crate) fn add_space(&mut self, capacity_bytes: u64) {
+        self.spaces.push(Memory::new(capacity_bytes));
     }
 
     /// Returns the capacity of `space` in bytes.
     pub(crate) fn capacity(&self, space: SpaceId) -> u64 {
-        if space.is_host() { u64::MAX } else { self.spaces[space.index()].capacity_bytes }
+        self.spaces[space.index()].capacity_bytes
     }
 
     /// Returns the number of bytes of a device's memory that are not in use.
@@ -111,9 +115,9 @@ impl Memories {
         self.spaces[space.index()].by_use.iter()
     }
 
-    /// Returns the capacity of the smallest device memory in bytes.
+    /// Returns the capacity of the smallest memory in bytes.
     pub(crate) fn smallest(&self) -> u64 {
-        self.spaces.iter().skip(1).map(|memory| memory.capacity_bytes).min().unwrap_or(u64::MAX)
+        self.spaces.iter().map(|memory| memory.capacity_bytes).min().unwrap_or(u64::MAX)
     }
 
     pub(crate) fn reserve(&mut self, space: SpaceId, bytes: u64) {
@@ -136,6 +140,17 @@ impl Memories {
         memory.leaving_bytes += bytes;
     }
 
+    /// Notes that a leaving replica stays after all.
+    pub(crate) fn stays(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, bytes: u64, now: u64) {
+        self.spaces[space.index()].leaving_bytes -= bytes;
+        self.used(space, data, replica, now);
+    }
+
+    /// Forgets a replica that is gone.
+    pub(crate) fn forget(&mut self, space: SpaceId, data: DataId, replica: ReplicaId) {
+        self.spaces[space.index()].by_use.remove(data, replica);
+    }
+
     /// Frees the bytes of a leaving replica that has been dropped.
     pub(crate) fn left(&mut self, space: SpaceId, bytes: u64) {
         self.spaces[space.index()].leaving_bytes -= bytes;
@@ -154,11 +169,8 @@ impl Memories {
 
     /// Returns how to get `bytes` in `space` by evicting replicas that are not pinned.
     pub(crate) fn room(&self, space: SpaceId, bytes: u64, directories: &FxHashMap<DataId, Directory>) -> Room {
-        if space.is_host() {
-            return Room::Free;
-        }
         let Memory { limit_bytes, used_bytes, leaving_bytes, by_use, .. } = &self.spaces[space.index()];
-        if used_bytes + bytes <= *limit_bytes {
+        if used_bytes.saturating_add(bytes) <= *limit_bytes {
             return Room::Free;
         }
         let mut missing = used_bytes + bytes - limit_bytes;
@@ -239,7 +251,7 @@ mod tests {
     /// Makes a memory that is full of four replicas of different data objects. `uses` contains the time of each
     /// replica's last use.
     fn full(uses: [u64; 4]) -> (Memories, FxHashMap<DataId, Directory>) {
-        let mut memories = Memories::new(&[0, 4 * BYTES]);
+        let mut memories = Memories::new(&[u64::MAX, 4 * BYTES]);
         let mut directories = FxHashMap::default();
         for (n, last_use) in (1..).zip(uses) {
             let (data, replica, whole) = (DataId(n), ReplicaId(n), Block::interval(0..10));

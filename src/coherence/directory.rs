@@ -19,7 +19,7 @@ pub(crate) struct Transfer {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Filling(CopyId),
     Valid,
 }
@@ -27,19 +27,19 @@ enum State {
 /// Copies to be made for one access, usually only a few.
 pub(crate) type Transfers = SmallVec<[Transfer; 8]>;
 type Losses = RegionMap<Option<Arc<TaskFailure>>>;
-type Holders = SmallVec<[(ReplicaId, State); 2]>;
+pub(super) type Holders = SmallVec<[(ReplicaId, State); 2]>;
 
 /// The replicas of one data object.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) data: DataId,
     pub(crate) element_bytes: usize,
-    replicas: Replicas,
+    pub(super) replicas: Replicas,
     /// Whether all replicas share the same bytes.
     unified: bool,
-    holders: RegionMap<Holders>,
+    pub(super) holders: RegionMap<Holders>,
     /// A replica that is valid everywhere, if one is known.
-    complete: Option<ReplicaId>,
+    pub(super) complete: Option<ReplicaId>,
     issued: IssuedUses,
     /// Parts without a valid replica, and the causes of their loss. `None` until something has been lost.
     lost: Option<Box<Losses>>,

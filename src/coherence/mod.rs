@@ -18,6 +18,7 @@
 
 mod capacity;
 mod directory;
+mod homes;
 mod issued;
 mod recency;
 mod replicas;

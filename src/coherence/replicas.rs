@@ -171,6 +171,10 @@ impl Replicas {
 
     /// Marks a replica as leaving, so that from now on it can be found only by its ID.
     pub(super) fn leave(&mut self, id: ReplicaId) {
+        if id == ReplicaId::HOME {
+            self.home.leaving = true;
+            return;
+        }
         let Some(Replica { space, block, leaving, .. }) = self.away.get_mut(&id).filter(|replica| !replica.leaving)
         else {
             return;

@@ -19,6 +19,11 @@ mod cuda;
 mod device;
 mod discover;
 mod discovered;
+#[cfg(unix)]
+mod disk;
+#[cfg(not(unix))]
+#[path = "disk_absent.rs"]
+mod disk;
 mod emulated;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 mod functions;
@@ -51,6 +56,7 @@ pub(crate) use device::{
     Took, Waker,
 };
 pub(crate) use discover::{MeterOf, Opened, open};
+pub(crate) use disk::Disk;
 use emulated::Emulated;
 pub use emulated::EmulatedDevice;
 pub(crate) use guarded::Overrun;

@@ -40,10 +40,9 @@ pub(crate) mod waiters;
 pub(crate) mod watch;
 pub(crate) mod window;
 
-use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, Leaving, OwnedTask, Submitting};
 use crate::device::Visit;
-use crate::engine::{Command, CopyOrder, Event, Launch, Outcome, Refused};
+use crate::engine::{Command, CopyOrder, Event, Launch, Outcome, Refused, Release};
 use crate::ids::DataId;
 use crate::memory::DataCell;
 use shared::Shared;
@@ -90,7 +89,7 @@ pub(crate) trait Driver {
     }
 
     /// Frees a replica's memory.
-    fn release(&self, replica: ReplicaId);
+    fn release(&self, release: &Release);
 
     /// Ends the threads once nothing is pending any more. A second call has no effect.
     fn stop(&self);
@@ -134,8 +133,8 @@ fn carry_out(driver: &(impl Driver + ?Sized), out: &mut Vec<Command>) {
                     }
                 }
                 Command::Release(released) => {
-                    driver.release(released.replica);
-                    shared.engine.on(Event::Released(released.space, released.bytes), out);
+                    driver.release(&released);
+                    shared.engine.on(Event::Released(*released), out);
                 }
                 Command::Unregister { data } => driver.unregister(data),
             }

@@ -29,6 +29,7 @@ pub(crate) enum Command {
 /// A replica whose memory is to be freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Release {
+    pub(crate) data: DataId,
     pub(crate) replica: ReplicaId,
     pub(crate) space: SpaceId,
     pub(crate) bytes: u64,

@@ -1,9 +1,10 @@
 //! Events that a driver reports to the engine.
 
+use super::command::Release;
 use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
 use crate::error::{DeviceError, FailureReason};
-use crate::ids::{DeviceId, SpaceId, TaskId};
+use crate::ids::{DeviceId, TaskId};
 
 /// Nanoseconds on the driver's clock.
 pub(crate) type Nanos = u64;
@@ -35,8 +36,8 @@ pub(crate) enum Event<'a> {
     Copied(CopyId, Option<CopyTime>),
     /// A copy has failed; the device is the one that performed it.
     CopyFailed(CopyId, DeviceId, DeviceError),
-    /// This many bytes were freed in this space.
-    Released(SpaceId, u64),
+    /// A replica's memory was freed.
+    Released(Release),
 }
 
 /// Time span of a body's run, on the driver's clock.

@@ -1,12 +1,12 @@
 //! Tests of memory management when copies fail, replicas are evicted, or a data object is released. The engine is
 //! driven by hand, so that the order of events is fixed.
 
-use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler, Span};
+use super::{Command, Engine, Event, Launch, Outcome, Placement, Release, Scheduler, Span};
 use crate::coherence::CopyId;
 use crate::depend::hand_made::{datum, task};
 use crate::depend::{AccessRecord, Datum, Kinds, Mode, Side};
 use crate::error::{DeviceError, FailureReason};
-use crate::ids::{DeviceId, SpaceId, TaskId};
+use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::{Machine, Topology, UnitKind};
 use crate::region::Block;
 use crate::sched::Stealing;
@@ -55,9 +55,9 @@ impl ByHand {
         self.take(|command| if let Command::Copy(order) = command { Some(order.copy) } else { None })
     }
 
-    fn release(&mut self) -> Option<(SpaceId, u64)> {
+    fn release(&mut self) -> Option<Release> {
         self.take(|command| match command {
-            Command::Release(released) => Some((released.space, released.bytes)),
+            Command::Release(released) => Some(**released),
             _ => None,
         })
     }
@@ -73,8 +73,8 @@ impl ByHand {
         loop {
             if let Some(copy) = self.copy() {
                 self.on(Event::Copied(copy, None));
-            } else if let Some((space, bytes)) = self.release() {
-                self.on(Event::Released(space, bytes));
+            } else if let Some(release) = self.release() {
+                self.on(Event::Released(release));
             } else {
                 return;
             }
@@ -145,11 +145,15 @@ fn refused_task_waits_for_idle_replicas_to_leave() {
     driver.on(Event::CopyFailed(first, DeviceId(0), out_of_memory(80)));
     assert!(driver.commands.is_empty(), "its other copy is under way: {:?}", driver.commands);
     driver.on(Event::Copied(second, None));
-    assert_eq!((driver.release(), driver.release()), (Some((SpaceId(1), 80)), Some((SpaceId(1), 80))), "y, then x");
+    let [y_left, x_left] = [(); 2].map(|()| driver.release().unwrap());
+    assert_eq!(
+        [y_left, x_left].map(|left| (left.data, left.space, left.bytes)),
+        [2, 1].map(|n| (DataId(n), SpaceId(1), 80))
+    );
     assert!(driver.commands.is_empty(), "{:?}", driver.commands);
-    driver.on(Event::Released(SpaceId(1), 80));
+    driver.on(Event::Released(y_left));
     assert!(driver.commands.is_empty(), "one is not enough: {:?}", driver.commands);
-    driver.on(Event::Released(SpaceId(1), 80));
+    driver.on(Event::Released(x_left));
     driver.run(2);
     assert_eq!(driver.evictions(), 1);
 }
@@ -182,9 +186,9 @@ fn memory_is_free_once_the_driver_has_released_it() {
     driver.submit(1, GPU, &[(&x, Mode::In)], None);
     driver.run(1);
     driver.submit(2, GPU, &[(&y, Mode::Out)], None);
-    let (space, bytes) = driver.release().expect("x is valid at home and can go at once");
+    let release = driver.release().expect("x is valid at home and can go at once");
     assert!(driver.commands.is_empty(), "the device's memory is still taken: {:?}", driver.commands);
-    driver.on(Event::Released(space, bytes));
+    driver.on(Event::Released(release));
     driver.run(2);
 }
 

@@ -29,7 +29,7 @@ mod queries;
 mod replay;
 mod scheduler;
 
-pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
+pub(crate) use command::{Command, CopyOrder, Launch, Release, ReplicaRef};
 pub(crate) use event::{CopyTime, Event, Nanos, Outcome, Span};
 pub(crate) use failures::{FailureLog, WaitBegun};
 pub(crate) use lock::PlacementLock;
@@ -301,7 +301,7 @@ impl Engine {
                 let fail = |task: Option<&OwnedTask>| self.fail_copy(task, FailureReason::Device(error.clone()));
                 placement.lock().copy_failed(copy, &fail, lost_device, out);
             }
-            Event::Released(space, bytes) => placement.lock().released(space, bytes, out),
+            Event::Released(release) => placement.lock().released(&release, out),
             Event::Finished(..) => unreachable!("the caller handles `Finished`"),
         }
     }
@@ -319,6 +319,11 @@ impl Engine {
     /// Notes that devices use a new data object directly in its home memory, each device through the given replica.
     pub(crate) fn alias(&self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)], out: &mut Vec<Command>) {
         self.placed().lock().alias(datum, aliases, out);
+    }
+
+    /// Notes that a new data object has a home that can leave for the disk.
+    pub(crate) fn add_home(&self, datum: &Datum, is_resident: bool, out: &mut Vec<Command>) {
+        self.placed().lock().add_home(datum, is_resident, out);
     }
 
     fn placed(&self) -> &PlacementLock {

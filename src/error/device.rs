@@ -44,6 +44,16 @@ pub enum DeviceError {
         /// The error code of the interface.
         code: i32,
     },
+    /// The bytes that were read are not the ones that were written.
+    #[error(
+        "{device}: a block of {bytes} bytes has changed since it was written, its checksum differs; try another disk"
+    )]
+    Corrupted {
+        /// The device's name.
+        device: String,
+        /// The size of the block.
+        bytes: usize,
+    },
     /// A program does not compile.
     #[error("cannot compile {program} for {device}:\n{log}")]
     Compilation {

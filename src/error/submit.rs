@@ -187,8 +187,8 @@ pub enum SubmitError {
     },
     /// No memory that the task could run in is large enough for its data.
     #[error(
-        "cannot make room for the data of {task}: it needs {needed_bytes} bytes at once, and the largest device memory it \
-         could use has {capacity_bytes}; try smaller regions, or units with more memory"
+        "cannot make room for the data of {task}: it needs {needed_bytes} bytes at once, and the largest memory it could \
+         use has {capacity_bytes}; try smaller regions, or units with more memory"
     )]
     WorkingSet {
         /// The task.

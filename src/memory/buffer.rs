@@ -209,6 +209,11 @@ impl DataCell {
         matches!(*self.home.lock(), Some(Home::Reserved(_) | Home::Adopted(_)))
     }
 
+    /// Returns whether the home is an array of the runtime's own, in memory that it shares with no other data object.
+    pub(crate) fn is_own_array(&self) -> bool {
+        matches!(*self.home.lock(), Some(Home::Array(_) | Home::Reserved(_)))
+    }
+
     /// Creates a data object whose home was allocated by another library.
     pub(crate) fn foreign(
         runtime: u64,

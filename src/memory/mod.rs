@@ -98,7 +98,7 @@ pub(crate) use payload::{DeviceBody, HostBody, Payload, Several, nothing};
 pub use payload::{NoBody, Slot, With};
 #[doc(hidden)]
 pub use reduce::Reduce;
-pub(crate) use reserved::{Reserved, resident_bytes};
+pub(crate) use reserved::{Reserved, free_pages, resident_bytes};
 #[doc(hidden)]
 pub use result::{Always, Fallibly, ReadOutcome, ReadResult, Yields};
 pub(crate) use result::{Promise, result_of_task};

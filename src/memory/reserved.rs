@@ -83,6 +83,16 @@ pub(crate) fn resident_bytes(first: *mut u8, bytes: usize) -> usize {
     system::resident_bytes(first, bytes).unwrap_or(bytes)
 }
 
+/// Gives the whole pages among these bytes back to the system; their content is undefined afterwards. On systems that
+/// cannot do this, nothing happens.
+///
+/// # Safety
+/// The bytes are in private memory of this process, and nothing relies on their content.
+pub(crate) unsafe fn free_pages(first: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { system::free_pages(first, bytes) }
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 mod system {
     use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_NORESERVE, MAP_PRIVATE, PROT_READ, PROT_WRITE};
@@ -101,6 +111,20 @@ mod system {
         // SAFETY: the caller guarantees that the memory comes from `map` and that nothing uses it any more.
         let result = unsafe { libc::munmap(base.cast(), bytes) };
         debug_assert_eq!(result, 0, "a mapping can be unmapped");
+    }
+
+    /// # Safety
+    /// As for the caller.
+    pub(super) unsafe fn free_pages(first: *mut u8, bytes: usize) {
+        const PAGE: usize = 4096;
+        let begin = first.addr().next_multiple_of(PAGE);
+        let end = (first.addr() + bytes) / PAGE * PAGE;
+        if begin < end {
+            let begin_at = first.wrapping_add(begin - first.addr());
+            // SAFETY: the range consists of whole pages of private memory whose content nothing relies on, by the
+            // caller's promise. If pages are larger, the call is refused.
+            unsafe { libc::madvise(begin_at.cast(), end - begin, libc::MADV_DONTNEED) };
+        }
     }
 
     pub(super) fn resident_bytes(first: *mut u8, bytes: usize) -> Option<usize> {
@@ -136,6 +160,10 @@ mod system {
         // SAFETY: the caller guarantees that the memory comes from `map` and that nothing uses it any more.
         unsafe { dealloc(base, layout) }
     }
+
+    /// # Safety
+    /// Has no requirements.
+    pub(super) unsafe fn free_pages(_: *mut u8, _: usize) {}
 
     pub(super) fn resident_bytes(_: *mut u8, _: usize) -> Option<usize> {
         None

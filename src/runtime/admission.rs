@@ -10,6 +10,7 @@ use super::hints::Hints;
 use crate::depend::{AccessRecord, Child, Domain, Group, Kinds, Residence, Side, overlap, running};
 use crate::engine::Needs;
 use crate::error::SubmitError;
+use crate::ids::SpaceId;
 use crate::machine::UnitKind;
 use crate::sched::Near;
 use crate::sync::Pooled;
@@ -211,6 +212,10 @@ impl Admission<'_> {
                 .flat_map(|unit| machine.spaces_of(unit.id))
                 .any(|space| bytes_in(space) <= machine.capacity_bytes(space))
         };
+        if let Some(needed_bytes) = self.beyond_host_memory() {
+            let (task, capacity_bytes) = (self.name.into(), machine.capacity_bytes(SpaceId::HOST));
+            return Err(SubmitError::WorkingSet { task, needed_bytes, capacity_bytes });
+        }
         if let Some(ends) = &self.hints.across {
             device_checks::check_parts(self.door, self.name, ends, usable, records, at_home)?;
         } else if needs.bytes > capacity_bytes && !at_home && !fits_there() {
@@ -229,6 +234,23 @@ impl Admission<'_> {
             });
         }
         Ok(())
+    }
+}
+
+impl Admission<'_> {
+    /// Returns the size of the task's arrays, if homes leave for a disk and these arrays exceed host memory together.
+    fn beyond_host_memory(&self) -> Option<u64> {
+        let (Door { driver, .. }, records) = (self.door, self.records);
+        if !driver.lets_homes_leave() {
+            return None;
+        }
+        let is_new = |at: usize| !records[..at].iter().any(|other| std::ptr::eq(other.datum, records[at].datum));
+        let is_array = |record: &AccessRecord<'_>| {
+            record.datum.residence == Residence::Anywhere && !record.mode.sees_nothing() && !record.block.is_empty()
+        };
+        let arrays = records.iter().enumerate().filter(|(at, record)| is_new(*at) && is_array(record));
+        let needed: u64 = arrays.map(|(_, record)| record.datum.bytes()).sum();
+        (needed > driver.shared().machine.capacity_bytes(SpaceId::HOST)).then_some(needed)
     }
 }
 

@@ -102,6 +102,11 @@ impl AnyDriver {
         }
     }
 
+    /// Returns whether homes leave for a disk.
+    pub(super) fn lets_homes_leave(&self) -> bool {
+        matches!(self, Self::Threads(threads) if threads.lets_homes_leave())
+    }
+
     /// Returns whether tasks make progress while no thread waits.
     pub(super) fn goes_on_by_itself(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.goes_on_by_itself())

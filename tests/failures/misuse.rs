@@ -251,7 +251,7 @@ fn working_set_larger_than_any_memory_is_refused() {
         rt.task("at home", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] *= x[0]).submit().unwrap();
         let error = rt.task("t", (x.input(), y.output())).emulated(|_, _| ()).submit().unwrap_err();
         assert_eq!(error, SubmitError::WorkingSet { task: "t".into(), needed_bytes: 104, capacity_bytes: 96 });
-        let said = "cannot make room for the data of `t`: it needs 104 bytes at once, and the largest device memory it \
+        let said = "cannot make room for the data of `t`: it needs 104 bytes at once, and the largest memory it \
                     could use has 96; try smaller regions, or units with more memory";
         assert_eq!(words(&error), said);
         let error = rt.prefetch(&rt.data(vec![0u8; 81]).all(), SpaceId(1)).unwrap_err();

@@ -136,7 +136,7 @@ fn parts_that_do_not_fit_are_refused() {
         let refused = run([10, 60]).unwrap_err();
         assert_eq!(
             words(&refused),
-            "cannot make room for the data of `t`: it needs 480 bytes at once, and the largest device memory it could use \
+            "cannot make room for the data of `t`: it needs 480 bytes at once, and the largest memory it could use \
              has 400; try smaller regions, or units with more memory"
         );
         let sum = rt.scalar(0u64).named("sum");

@@ -1,7 +1,10 @@
-//! Tests of arrays in several memories: emulated devices, their capacity, and arrays shared with other libraries.
+//! Tests of arrays in several memories: emulated devices, their capacity, arrays shared with other libraries, and the
+//! disk.
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/random.rs"]
+mod random;
 
 mod across_devices;
 mod arrays_together;
@@ -11,4 +14,5 @@ mod dlpack;
 mod filled_arrays;
 mod lending;
 mod shortage;
+mod spill;
 mod spread;

@@ -4,9 +4,8 @@ use super::Driver;
 use super::reasons::{Queues, Spot};
 use super::shared::Shared;
 use super::waiters::Awaited;
-use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, Kinds, OwnedTask, Submitting};
-use crate::engine::{CopyOrder, Event, Launch, Refused};
+use crate::engine::{CopyOrder, Event, Launch, Refused, Release};
 use crate::ids::DataId;
 use crate::memory::DataCell;
 use crate::sync::Share;
@@ -64,7 +63,7 @@ impl Driver for Simulated {
         match *self {}
     }
 
-    fn release(&self, _: ReplicaId) {
+    fn release(&self, _: &Release) {
         match *self {}
     }
 

@@ -23,9 +23,8 @@ use super::reasons::{Queues, Spot};
 use super::shared::Shared;
 use super::waiters::Awaited;
 use super::{Driver, inside};
-use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, Kinds, OwnedTask, Submitting};
-use crate::engine::{Command, CopyOrder, Event, Launch, Refused};
+use crate::engine::{Command, CopyOrder, Event, Launch, Refused, Release};
 use crate::ids::DataId;
 use crate::memory::DataCell;
 use crate::sim::SimulatedMachine;
@@ -190,7 +189,7 @@ impl Driver for Simulated {
 
     fn unregister(&self, _: DataId) {}
 
-    fn release(&self, _: ReplicaId) {}
+    fn release(&self, _: &Release) {}
 
     // The simulation has no threads either.
     fn stop(&self) {}

@@ -60,10 +60,9 @@ use super::deadlock::Vain;
 use super::inside;
 use super::shared::{BreakOnUnwind, Shared};
 use super::waiters::{Awaited, own_parker};
-use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, Leaving, OwnedTask, Submitting, running};
 use crate::device::Visit;
-use crate::engine::{CopyOrder, Event, Launch, Outcome, Refused, Span};
+use crate::engine::{CopyOrder, Event, Launch, Outcome, Refused, Release, Span};
 use crate::ids::{DataId, UnitId};
 use crate::memory::DataCell;
 use crate::sync::CallSite;
@@ -209,6 +208,9 @@ impl Driver for Threads {
     fn register(&self, cell: &DataCell) {
         if let Some(devices) = &self.devices {
             devices.add_home(cell);
+            if devices.lets_leave(cell.datum.id) {
+                self.react(|out| self.shared.engine.add_home(&cell.datum, !cell.is_reserved(), out));
+            }
         }
     }
 
@@ -230,8 +232,8 @@ impl Driver for Threads {
         self.go_on(task, leaving, UnitId(0), 0)
     }
 
-    fn release(&self, replica: ReplicaId) {
-        self.placed().release(replica);
+    fn release(&self, release: &Release) {
+        self.placed().release(release);
     }
 
     fn stop(&self) {

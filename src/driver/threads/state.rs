@@ -6,7 +6,7 @@ use super::host::Host;
 use super::hosting::{Hosting, hosting_of};
 use super::ready::{OwnQueue, ReadyQueues};
 use crate::depend::{Datum, Entrance, Kinds, OwnedTask};
-use crate::device::{Buffer, Device};
+use crate::device::{Buffer, Device, Disk};
 use crate::driver::Driver;
 use crate::driver::shared::Shared;
 use crate::error::DeviceError;
@@ -66,6 +66,9 @@ pub(super) struct Crew {
     pub(super) cores: Option<CoresTaken>,
 }
 
+/// The devices of a runtime, and the disk for which homes leave, if host memory is limited.
+pub(crate) type DevicesAndDisk = (Vec<Box<dyn Device>>, Option<Disk>);
+
 /// The queues that the threads receive when they are started.
 pub(crate) struct Unstarted {
     pub(super) queues: Vec<OwnQueue>,
@@ -73,10 +76,15 @@ pub(crate) struct Unstarted {
 }
 
 impl Threads {
+    /// Returns whether homes leave for a disk.
+    pub(crate) fn lets_homes_leave(&self) -> bool {
+        self.devices.as_ref().is_some_and(Devices::have_disk)
+    }
+
     /// Creates a driver without threads. If `devices` is `Some`, tasks are placed, even if the list is empty.
-    pub(crate) fn new(shared: Shared, devices: Option<Vec<Box<dyn Device>>>) -> (Arc<Self>, Unstarted) {
+    pub(crate) fn new(shared: Shared, devices: Option<DevicesAndDisk>) -> (Arc<Self>, Unstarted) {
         let (ready, queues) = ReadyQueues::new(&shared.machine, &shared.idle);
-        let (devices, jobs) = devices.map(Devices::new).unzip();
+        let (devices, jobs) = devices.map(|(devices, disk)| Devices::new(devices, disk)).unzip();
         let units = shared.machine.num_units();
         if let Some(tracer) = &shared.tracer {
             tracer.set_clock(0);

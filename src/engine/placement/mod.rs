@@ -35,6 +35,7 @@
 //!    task that updates a region does so only after it has run: until then, the old value remains available elsewhere.
 
 mod bring;
+mod disk;
 mod flow;
 mod loss;
 mod multi_device;
@@ -54,7 +55,7 @@ pub(crate) use needs::Needs;
 pub(crate) use reasons::{CopyWait, MemoryWait, Whereabouts};
 pub(crate) use shortage::Hope;
 
-use super::command::{Command, ReplicaRef};
+use super::command::{Command, Release, ReplicaRef};
 use super::failures::FailureLog;
 use super::scheduler::Scheduler;
 use super::{CopyTime, Span};
@@ -122,7 +123,8 @@ impl Placement {
         for Drop { data, space, bytes, why } in self.residency.take_drops() {
             tracer.dropped(data, space, bytes, why);
         }
-        for (space, traced) in self.residency.spaces().zip(&mut self.traced_bytes).skip(1) {
+        let (spaces, disk) = (self.residency.spaces(), self.residency.disk());
+        for (space, traced) in spaces.filter(|space| Some(*space) != disk).zip(&mut self.traced_bytes).skip(1) {
             let bytes = self.residency.bytes_in_use(space);
             if std::mem::replace(traced, bytes) != bytes {
                 tracer.memory(space, bytes);
@@ -267,6 +269,9 @@ impl Placement {
         out: &mut Vec<Command>,
     ) {
         let Some(ended) = self.flow.end_copy(copy) else { return };
+        if self.residency.disk() == Some(ended.between.1) {
+            return self.spill_failed(ended, fail, out);
+        }
         let cause = match lost_device {
             Some(device) => {
                 let known = self.residency.cause_of_device_loss(device.space());
@@ -294,8 +299,8 @@ impl Placement {
     }
 
     /// Notes that a replica's memory was freed.
-    pub(super) fn released(&mut self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) {
-        self.residency.released(space, bytes);
+    pub(super) fn released(&mut self, release: &Release, out: &mut Vec<Command>) {
+        self.residency.released(release);
         self.dispatch(out);
     }
 
@@ -413,6 +418,19 @@ impl Placement {
                         self.trace(&assigned.task, Stage::Reserved);
                         self.bring(Placed { assigned, reserved }, out);
                         moved = true;
+                    }
+                    Err(Shortage::InUse) if self.all_wait_at_home(space) => {
+                        match self.residency.reserve_beyond_limit(&assigned) {
+                            Some(reserved) => {
+                                self.trace(&assigned.task, Stage::Reserved);
+                                self.bring(Placed { assigned, reserved }, out);
+                                moved = true;
+                            }
+                            None => {
+                                self.queue.wait_first(assigned);
+                                break;
+                            }
+                        }
                     }
                     Err(shortage) => {
                         self.queue.wait_first(assigned);

@@ -55,7 +55,7 @@ pub(super) struct Queue {
     /// Tasks that bypassed the policy and that the policy has not named yet, each with its end if it has already
     /// ended. The policy learns of an end only after it has named the task, as for any other task.
     past_policy: FxHashMap<TaskId, Option<(Sample, bool)>>,
-    /// Tasks that wait for memory, per space.
+    /// Tasks that wait for memory, per space; the last one may be the disk, for which no task waits.
     waiting: Vec<VecDeque<Assigned>>,
     /// Cached results of `suited_for`. The key consists of the task's kinds, whether it must run in host memory, and
     /// the memory of its device if that matters.
@@ -76,7 +76,7 @@ impl Queue {
             queued: FxHashMap::default(),
             turns: Turns::default(),
             past_policy: FxHashMap::default(),
-            waiting: (0..machine.num_spaces()).map(|_| VecDeque::new()).collect(),
+            waiting: (0..=machine.num_spaces()).map(|_| VecDeque::new()).collect(),
             suited: FxHashMap::default(),
             has_gone: false,
             hosts_at_home: false,

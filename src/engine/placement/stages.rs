@@ -37,6 +37,8 @@ fn spaces(one: SpaceId, across: Option<&Across>) -> Spaces {
 pub(super) struct Reserved {
     /// Replica of each access, in order.
     pub(super) replicas: Arc<[ReplicaRef]>,
+    /// Data objects whose homes are pinned, because they could leave otherwise.
+    pub(super) homes: SmallVec<[DataId; 4]>,
     /// Total size in bytes of the private buffers of the task's reductions.
     pub(super) private_bytes: u64,
     /// Whether the device has refused memory for some of the reservations.

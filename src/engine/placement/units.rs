@@ -95,6 +95,13 @@ impl Units {
         }
     }
 
+    /// Lets each CPU unit have at least this many tasks.
+    pub(super) fn give_ahead(&mut self, depth: usize) {
+        for unit in 0..self.views.len() {
+            self.change(unit, |_, load| load.depth = load.depth.max(depth));
+        }
+    }
+
     /// Returns the first unit after `last` that has room and, if `wanted` is given, is among the wanted units. Every
     /// unit's first task comes before any unit's second task.
     pub(super) fn next_with_room(&self, last: Option<Room>, wanted: Option<&UnitSet>) -> Option<Room> {

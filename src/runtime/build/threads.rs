@@ -6,7 +6,7 @@ use super::binding::Bound;
 use super::environment;
 use super::parts::dynamic_w;
 use crate::depend::Entrance;
-use crate::device::{self, Execution, MeterOf, Opened};
+use crate::device::{self, Disk, Execution, MeterOf, Opened};
 use crate::driver::threads::{ThreadStyle, Threads};
 use crate::energy::{self, Account, Metered, OfUnit};
 use crate::engine::Placement;
@@ -35,16 +35,18 @@ impl Builder {
         log!(info, "runtime of {config} starts; its threads are bound to {bindings:?}");
         let opened = device::open(&machine, &self.emulated, self.is_traced())?.into_iter();
         let (devices, meters_of): (Vec<_>, Vec<_>) = opened.map(|Opened { device, meter }| (device, meter)).unzip();
-        let mut capacities_bytes = vec![u64::MAX];
+        let disk = self.disk(&machine)?;
+        let mut capacities_bytes = vec![self.host_bytes.unwrap_or(u64::MAX)];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
         machine.set_capacities(capacities_bytes);
         let powers = self.powers(&machine, |_| None)?;
         let meters = self.all_meters(&mut machine, &meters_of)?;
         let policy = self.take_scheduler(&machine, &config)?;
-        let fast_path = devices.is_empty() && policy.fast_path();
+        let fast_path = devices.is_empty() && disk.is_none() && policy.fast_path();
         let placement = (!fast_path).then(|| {
             let placement = Placement::new(&machine, machine.capacities_bytes(), policy).with_hosts_at_home();
-            placement.with_power(dynamic_w(&powers))
+            let placement = placement.with_power(dynamic_w(&powers));
+            if disk.is_some() { placement.with_disk() } else { placement }
         });
         let style = self.style(bindings)?;
         let explored = self.explored.take();
@@ -54,7 +56,7 @@ impl Builder {
             return Err(BuildError::Argument { argument: "compute_units", problem });
         }
         let shared = self.shared(machine, placement)?;
-        let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
+        let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some((devices, disk)));
         // From here on, if something fails, dropping the runtime ends everything that has been started.
         let runtime = {
             let account = Account::new(powers, None, meters);
@@ -88,6 +90,25 @@ impl Builder {
             machine.warn(warning);
         }
         Ok(all)
+    }
+
+    /// Creates the file to which homes leave, if host memory is limited.
+    fn disk(&self, machine: &Machine) -> Result<Option<Disk>, BuildError> {
+        let problem = |argument, problem: &str| Err(BuildError::Argument { argument, problem: problem.to_owned() });
+        match (self.host_bytes, &self.spill) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => problem("spill_to", "nothing leaves without a limit; try `host_memory` as well"),
+            (Some(_), None) => problem("host_memory", "arrays have nowhere to go; try `spill_to` as well"),
+            _ if machine.num_devices() > 0 => problem(
+                "host_memory",
+                "the machine has devices, whose copies need all arrays in memory; try CPU units only",
+            ),
+            (Some(_), Some(directory)) => Disk::create(directory).map(Some).map_err(|error| {
+                let problem =
+                    format!("cannot create a file in {}: {error}; try another directory", directory.display());
+                BuildError::Argument { argument: "spill_to", problem }
+            }),
+        }
     }
 
     fn style(&self, bindings: Option<Vec<Vec<usize>>>) -> Result<ThreadStyle, BuildError> {

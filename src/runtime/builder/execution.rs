@@ -109,6 +109,55 @@ impl Builder {
         self
     }
 
+    /// Limits the host memory that the arrays of the runtime take, in bytes. Arrays that no task uses leave for a file
+    /// ([`spill_to`](Self::spill_to), which is required), and come back before the next task that uses them. By default
+    /// there is no limit.
+    ///
+    /// An array leaves as a whole, the least recently used first; if it has not been written since it came back,
+    /// nothing is copied. So a program splits data that exceed the memory into several arrays. Arrays of zeros
+    /// ([`Runtime::zeros`](crate::Runtime::zeros)) take no memory before their first task. A task is refused if its
+    /// arrays do not fit together ([`SubmitError::WorkingSet`](crate::SubmitError::WorkingSet)).
+    ///
+    /// The limit applies to arrays that the runtime owns. Borrowed and imported arrays, arrays of
+    /// [`zeros_together`](crate::Runtime::zeros_together), values, results, and private copies of reductions are not
+    /// counted, and arrays that are reduced into stay in memory. The limit is exceeded if the program registers more
+    /// arrays at once than fit, until they have left; and if the bodies of all tasks in memory wait.
+    ///
+    /// Only machines of CPU units can have a limit.
+    pub fn host_memory(mut self, bytes: u64) -> Self {
+        self.host_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the directory of the file to which arrays leave when [`host_memory`](Self::host_memory) is short. The
+    /// file has no name, so that nothing is left of it when the process ends, in whatever way.
+    ///
+    /// Checksums of the content are verified when it comes back. If the content has changed or cannot be read, the
+    /// task that needs it fails; if an array cannot be written, as on a full disk, it stays, and the task that needs
+    /// the memory fails. In both cases, nothing else is lost.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let folder = std::env::temp_dir();
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").host_memory(1 << 20).spill_to(folder).build()?;
+    /// // Four times as much as fits.
+    /// let tiles: Vec<Data<f64>> = (0..32).map(|_| rt.zeros(1 << 14)).collect();
+    /// for _ in 0..2 {
+    ///     for tile in &tiles {
+    ///         rt.task("add", tile.inout()).cpu(|_, tile| tile.iter_mut().for_each(|x| *x += 1.0)).submit()?;
+    ///     }
+    /// }
+    /// for tile in tiles {
+    ///     assert_eq!(rt.take(tile)?, vec![2.0; 1 << 14]);
+    /// }
+    /// assert!(rt.statistics().evictions >= 24);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spill_to(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+        self.spill = Some(directory.into());
+        self
+    }
+
     /// Sets whether a submission waits while too many tasks are pending, which is the default. Otherwise submissions
     /// never wait, and the program calls [`Runtime::wait_for_room`](crate::Runtime::wait_for_room) where it may wait.
     ///

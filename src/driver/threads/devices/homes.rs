@@ -3,7 +3,7 @@
 use super::Devices;
 use super::page_locks::PageLock;
 use crate::ids::DataId;
-use crate::memory::DataCell;
+use crate::memory::{DataCell, free_pages};
 use crate::region::MAX_DIMS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,6 +25,8 @@ pub(super) struct Home {
     pub(super) element_align: usize,
     /// Number of bytes that may be page-locked.
     pub(super) lockable_bytes: usize,
+    /// Whether the home can leave for the disk: it is the runtime's own, and contiguous.
+    can_leave: bool,
     /// Whether the array is page-locked only on request, because its pages are not allocated until the first touch.
     by_request: bool,
     /// Number of copies so far that were large enough to count towards page-locking.
@@ -58,6 +60,7 @@ impl Devices {
             strides: cell.strides(),
             element_align: cell.element_align(),
             lockable_bytes: if lockable { bytes } else { 0 },
+            can_leave: lockable && self.has_disk && cell.is_own_array(),
             by_request: cell.is_reserved(),
             copies: AtomicUsize::new(0),
             page_lock: PageLock::default(),
@@ -81,6 +84,26 @@ impl Devices {
     pub(in crate::driver::threads) fn pin_memory(&self, cell: &DataCell) -> bool {
         let home = self.homes.get(&cell.datum.id).map(|home| home.clone());
         home.is_some_and(|home| home.lockable_bytes > 0 && self.lock_now(&home))
+    }
+
+    /// Returns whether homes leave for a disk.
+    pub(in crate::driver::threads) fn have_disk(&self) -> bool {
+        self.has_disk
+    }
+
+    /// Returns whether the home of a data object can leave for the disk.
+    pub(in crate::driver::threads) fn lets_leave(&self, data: DataId) -> bool {
+        self.has_disk && self.homes.get(&data).is_some_and(|home| home.can_leave)
+    }
+
+    /// Gives the pages of a home whose content is on the disk back to the system. No task uses the home, and none can
+    /// free it, until this is reported.
+    pub(super) fn free_pages(&self, data: DataId) {
+        let home = self.home(data);
+        debug_assert!(home.can_leave, "a home that stays was released");
+        // SAFETY: the home belongs to the runtime, so its pages belong to nothing else; its content is on the disk,
+        // and is copied back before the home is used again.
+        unsafe { free_pages(home.base, home.lockable_bytes) }
     }
 
     /// Returns the home of a data object in use.

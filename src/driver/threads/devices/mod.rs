@@ -13,8 +13,8 @@ pub(super) use page_locks::LockJob;
 use super::device_queue::DeviceQueue;
 use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, Kinds, OwnedTask, Site};
-use crate::device::{Accelerator, Buffer, Device, End, Execution, Overrun};
-use crate::engine::ReplicaRef;
+use crate::device::{Accelerator, Buffer, Device, Disk, End, Execution, Overrun};
+use crate::engine::{Release, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId, SpaceId};
 use crate::kernel::DeviceSite;
@@ -41,6 +41,8 @@ pub(super) struct Devices {
     engines: Vec<[Sender<CopyJob>; 2]>,
     /// Requests to page-lock homes; `None` ends the thread that serves them.
     locks: Sender<Option<LockJob>>,
+    /// Whether the last device is a disk, for which homes leave.
+    has_disk: bool,
     /// Number of copies that are still with the copy engines: unfinished, or finished with consequences still
     /// unprocessed.
     copying: AtomicUsize,
@@ -64,7 +66,9 @@ struct Memory {
 
 impl Devices {
     /// Creates the set of devices. Also returns the queues of jobs for separate threads.
-    pub(super) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Jobs) {
+    pub(super) fn new(mut devices: Vec<Box<dyn Device>>, disk: Option<Disk>) -> (Self, Jobs) {
+        let has_disk = disk.is_some();
+        devices.extend(disk.map(|disk| Box::new(disk) as Box<dyn Device>));
         let (mut engines, mut copies) = (Vec::new(), Vec::new());
         for (number, device) in (0..).map(DeviceId).zip(&devices) {
             let [(to_host, out), (to_device, into)] = [channel(), channel()];
@@ -78,7 +82,8 @@ impl Devices {
         let locks_pages = devices.iter().any(|device| device.locks_pages());
         let jobs = Jobs { copies, locks: locks_pages.then_some(lock_jobs) };
         let (replicas, homes, released) = (DashMap::new(), DashMap::new(), AtomicU64::new(0));
-        (Self { devices, queues, replicas, released, homes, engines, locks, copying: AtomicUsize::new(0) }, jobs)
+        let copying = AtomicUsize::new(0);
+        (Self { devices, queues, replicas, released, homes, engines, locks, has_disk, copying }, jobs)
     }
 
     /// Returns the tasks that an accelerator has in flight.
@@ -88,7 +93,8 @@ impl Devices {
 
     /// Lets each device wake the thread that hosts it.
     pub(super) fn connect(&self, machine: &Machine, idle: &Arc<Sleep>) {
-        for (queue, device) in self.queues.iter().zip((0..).map(DeviceId)) {
+        let devices = (0..machine.num_devices() as u16).map(DeviceId); // no unit hosts the disk
+        for (queue, device) in self.queues.iter().zip(devices) {
             queue.connect(idle.clone(), machine.unit_of_device(device));
         }
     }
@@ -220,8 +226,11 @@ impl Devices {
     }
 
     /// Frees a replica's memory.
-    pub(super) fn release(&self, replica: ReplicaId) {
-        drop(self.replicas.remove(&replica));
+    pub(super) fn release(&self, release: &Release) {
+        match release.replica {
+            ReplicaId::HOME => self.free_pages(release.data),
+            replica => drop(self.replicas.remove(&replica)),
+        }
         self.released.fetch_add(1, Ordering::Release);
     }
 

@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! 1. A replica has one pin for each task that has reserved it, and one pin for each ordered copy from or to it.
-//!    Exception: tasks do not pin homes, because homes stay anyway.
+//!    Exception: tasks do not pin homes that stay anyway; homes can leave only if host memory is limited ([`homes`]).
 //! 2. `tenants` counts, for each space, the tasks that have reservations in that space.
 //! 3. A *leaving* replica (evicted, or in the memory of a lost device) is released once its last pin is gone. Its
 //!    bytes count as in use until the driver reports that they are free.
@@ -20,6 +20,7 @@
 //!    but move nothing. Where separate replicas would let a task write while another task still reads the old value,
 //!    the writing task has to wait here ([`Residency::tasks_in_the_way`]).
 
+mod homes;
 mod issued;
 mod losses;
 mod refused;
@@ -28,6 +29,7 @@ mod reserve;
 pub(super) use issued::InTheWay;
 pub(super) use reserve::Shortage;
 
+use self::homes::Homes;
 use super::stages::{Launched, Placed};
 use crate::coherence::{AnyLoss, CopyId, Directory, Memories, Replica, ReplicaId, Transfer, Transfers};
 use crate::depend::{AccessRecord, Datum, Mode, OwnedTask};
@@ -52,6 +54,8 @@ pub(super) struct Residency {
     tenants: Vec<usize>,
     /// Memories of lost devices, each with the failure that revealed the loss.
     lost: Vec<(SpaceId, Arc<TaskFailure>)>,
+    /// The homes that can leave, if host memory is limited.
+    homes: Option<Homes>,
     next_replica: u64,
     next_copy: u64,
     /// Number of tasks that have ended so far; serves as the timestamp of a replica's last use.
@@ -82,6 +86,7 @@ impl Residency {
             directories: FxHashMap::default(),
             tenants: vec![0; capacities_bytes.len()],
             lost: Vec::new(),
+            homes: None,
             next_replica: 1,
             next_copy: 0,
             uses: 0,
@@ -124,6 +129,7 @@ impl Residency {
     /// Forgets a data object that is gone.
     pub(super) fn forget(&mut self, data: DataId) {
         self.has_moved = true;
+        self.forget_home(data);
         self.directories.remove(&data);
     }
 
@@ -194,6 +200,16 @@ impl Residency {
             let Some(directory) = self.directories.get_mut(&position.data).filter(|_| !block.is_empty()) else {
                 return;
             };
+            let (data, whole) = (position.data, directory.whole());
+            let is_brought = self.homes.is_some() && !mode.sees_nothing() && (mode, *block) != (Mode::Out, whole);
+            if is_brought && position.replica == ReplicaId::HOME && self.has_leavable_home(data) {
+                let before = (pending.len(), orders.len());
+                self.bring_home(data, pending, &mut orders);
+                if before != (pending.len(), orders.len()) {
+                    return; // the caller comes back when the home has its content
+                }
+            }
+            let Some(directory) = self.directories.get_mut(&data) else { return };
             if mode == Mode::Out {
                 // The region's present value is no longer needed, so it must not be written back over the new value.
                 directory.written(position.replica, block);
@@ -267,14 +283,20 @@ impl Residency {
     }
 
     /// Notes that a replica's memory was freed.
-    pub(super) fn released(&mut self, space: SpaceId, bytes: u64) {
+    pub(super) fn released(&mut self, &Release { data, replica, space, bytes }: &Release) {
         self.memories.left(space, bytes);
+        if replica == ReplicaId::HOME {
+            self.home_released(data);
+        }
     }
 
     /// Evicts a replica to free memory. Returns write-back orders for all data that only this replica holds. The driver
     /// reports when the memory is free, which may be immediately or after the write-backs.
     pub(super) fn evict(&mut self, data: DataId, id: ReplicaId) -> Orders {
         self.evictions += 1;
+        if id == ReplicaId::HOME {
+            return self.spill(data);
+        }
         self.send_away(data, id, Dropped::Evicted);
         let orders = self.write_back(data, &[id]);
         if let Some(drop) = self.drops.as_mut().and_then(|drops| drops.last_mut()).filter(|_| !orders.is_empty()) {
@@ -311,10 +333,13 @@ impl Residency {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         let idle = directory.find(id).filter(|replica| replica.leaving && replica.pins == 0);
         let Some(replica) = idle.copied() else { return };
+        if id == ReplicaId::HOME {
+            return self.home_left(data, &replica, out);
+        }
         directory.remove(id);
         self.has_moved = true;
         let (space, bytes) = (replica.space, directory.bytes_of(&replica));
-        out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
+        out.push(Command::Release(Box::new(Release { data, replica: id, space, bytes })));
     }
 
     /// Releases all replicas except the home, before the task launched next frees the home. Otherwise a remaining
@@ -332,7 +357,7 @@ impl Residency {
                 self.memories.leaves(space, data, id, bytes);
                 self.drops.iter_mut().for_each(|drops| drops.push(Drop { data, space, bytes, why: Dropped::Released }));
             }
-            out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
+            out.push(Command::Release(Box::new(Release { data, replica: id, space, bytes })));
         }
         out.push(Command::Unregister { data });
     }
@@ -341,6 +366,7 @@ impl Residency {
     pub(super) fn let_go(&mut self, launched: &Launched, out: &mut Vec<Command>) {
         let Launched { space, reserved, .. } = launched;
         self.uses += 1;
+        self.let_go_of_homes(launched);
         let away = || reserved.replicas.iter().filter(|position| position.replica != ReplicaId::HOME);
         for position in away() {
             let Some(directory) = self.directories.get_mut(&position.data) else { continue };

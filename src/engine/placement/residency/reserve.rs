@@ -57,7 +57,7 @@ impl Residency {
     pub(in super::super) fn reserve(&mut self, assigned: &Assigned) -> Result<Reserved, Shortage> {
         let Assigned { task, space, .. } = assigned;
         if space.is_host() {
-            return Ok(self.at_home(task));
+            return if self.homes.is_some() { self.reserve_homes(task, false) } else { Ok(self.at_home(task)) };
         }
         let (mut wanted, private_bytes) = wanted(assigned);
         let mut spare = SmallVec::<[u64; 4]>::new();
@@ -83,7 +83,7 @@ impl Residency {
             self.memories.reserve(*space, private_bytes);
         }
         assigned.spaces().iter().for_each(|space| self.tenants[space.index()] += 1);
-        Ok(Reserved { replicas: replicas[..].into(), private_bytes, refused: false })
+        Ok(Reserved { replicas: replicas[..].into(), homes: SmallVec::new(), private_bytes, refused: false })
     }
 
     /// Returns the number of bytes that would have to be reserved in the task's first space, in addition to those
@@ -95,15 +95,15 @@ impl Residency {
         private_bytes + self.new_bytes(&wanted)
     }
 
-    /// Reserves home replicas, which always have room and are never evicted.
-    fn at_home(&mut self, task: &OwnedTask) -> Reserved {
+    /// Reserves home replicas, which have room.
+    pub(super) fn at_home(&mut self, task: &OwnedTask) -> Reserved {
         let mut replicas: SmallVec<[ReplicaRef; 8]> = SmallVec::new();
         task.body().accesses(&mut |AccessRecord { datum, .. }| {
             let (data, holds) = (datum.id, datum.whole());
             replicas.push(ReplicaRef { data, replica: ReplicaId::HOME, space: SpaceId::HOST, holds });
         });
         self.tenants[SpaceId::HOST.index()] += 1;
-        Reserved { replicas: replicas[..].into(), private_bytes: 0, refused: false }
+        Reserved { replicas: replicas[..].into(), homes: SmallVec::new(), private_bytes: 0, refused: false }
     }
 
     /// Finds replicas for the wanted regions, or ensures that memory for them is free. Returns how many more bytes are
@@ -198,7 +198,7 @@ impl Residency {
         bytes
     }
 
-    fn pin(&mut self, replicas: &[(DataId, ReplicaId)], by: i32) {
+    pub(super) fn pin(&mut self, replicas: &[(DataId, ReplicaId)], by: i32) {
         for (data, id) in replicas {
             if let Some(directory) = self.directories.get_mut(data) {
                 let pins = &mut directory.replica_mut(*id).pins;

@@ -1,0 +1,227 @@
+//! Limited host memory: arrays leave for the disk and come back unchanged, and faults of the disk lose nothing else.
+
+use crate::common::{SCHEDULERS, builder, watched, words};
+use crate::random::Random;
+use std::path::PathBuf;
+use std::sync::Arc;
+use thalweg::check::Explorer;
+use thalweg::error::TaskFailure;
+use thalweg::prelude::*;
+use thalweg::{Builder, Context};
+
+/// Number of elements of a tile, which takes 16 KiB.
+const LEN: usize = 2048;
+const TILE_BYTES: u64 = 8 * LEN as u64;
+
+/// Limits a runtime to this many tiles in memory.
+fn limited(builder: Builder, tiles: u64) -> Builder {
+    builder.host_memory(tiles * TILE_BYTES).spill_to(std::env::temp_dir())
+}
+
+/// Runs random tasks on tiles, most of which were spilled before, and compares the tiles with a sequential run.
+fn random_tasks(rt: &Runtime, seed: u64, tasks: usize) {
+    const TILES: usize = 12;
+    let mut lot = Random(seed);
+    let mut expected: Vec<Vec<u64>> = (0..TILES as u64).map(|n| vec![if n % 2 == 0 { n } else { 0 }; LEN]).collect();
+    let register = |(n, tile): (usize, &Vec<u64>)| if n % 2 == 0 { rt.data(tile.clone()) } else { rt.zeros(LEN) };
+    let tiles: Vec<Data<u64>> = expected.iter().enumerate().map(register).collect();
+    for n in 0..tasks as u64 {
+        let (from, to) = (lot.below(TILES), lot.below(TILES));
+        let half = if lot.below(2) == 0 { 0..LEN / 2 } else { LEN / 2..LEN };
+        match lot.below(4) {
+            _ if from == to => {
+                rt.task("add", tiles[to].inout()).cpu(move |_, x| x.iter_mut().for_each(|x| *x += n)).submit().unwrap();
+                expected[to].iter_mut().for_each(|x| *x += n);
+            }
+            0 => {
+                let body = move |_: &Context, x: &mut [u64]| x.fill(n);
+                rt.task("fill", tiles[to].slice(half.clone()).output()).cpu(body).submit().unwrap();
+                expected[to][half].fill(n);
+            }
+            1 => {
+                rt.task("fill all", tiles[to].output()).cpu(move |_, x| x.fill(n)).submit().unwrap();
+                expected[to].fill(n);
+            }
+            _ => {
+                let body = move |_: &Context, (x, y): (&[u64], &mut [u64])| {
+                    y.iter_mut().zip(x).for_each(|(y, x)| *y = y.wrapping_mul(3).wrapping_add(*x + n));
+                };
+                let accesses = (tiles[from].slice(half.clone()).input(), tiles[to].slice(half.clone()).inout());
+                rt.task("update", accesses).cpu(body).submit().unwrap();
+                let source = expected[from][half.clone()].to_vec();
+                let update = |(y, x): (&mut u64, u64)| *y = y.wrapping_mul(3).wrapping_add(x + n);
+                expected[to][half].iter_mut().zip(source).for_each(update);
+            }
+        }
+        if lot.below(20) == 0 {
+            assert!(rt.read(&tiles[to]).unwrap() == expected[to]);
+        }
+    }
+    for (tile, expected) in tiles.into_iter().zip(expected) {
+        assert!(rt.take(tile).unwrap() == expected);
+    }
+}
+
+#[test]
+fn arrays_leave_and_come_back_unchanged() {
+    for scheduler in SCHEDULERS {
+        for hosts in [false, true] {
+            watched(&format!("{scheduler} hosts={hosts}"), move || {
+                for tiles in [2, 3, 5, 12] {
+                    let rt = limited(builder("2:CPU:1", hosts), tiles).scheduler(scheduler).build().unwrap();
+                    random_tasks(&rt, tiles, 150);
+                    let evictions = rt.statistics().evictions;
+                    assert_eq!(evictions > 20, tiles < 12, "{evictions} evictions at {tiles} tiles");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn explored_schedules_with_a_disk_give_the_same_results() {
+    for seed in 0..4 {
+        let explorer = Explorer::new().runtime(move |builder| limited(builder.compute_units("2:CPU:1"), 3));
+        explorer.run(0..20, |rt| random_tasks(rt, seed, 40)).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+#[test]
+fn working_set_beyond_the_limit_is_refused_with_the_numbers() {
+    let rt = limited(builder("1:CPU:1", false), 2).build().unwrap();
+    let [x, y, z] = [(); 3].map(|()| rt.zeros::<u64, _>(LEN));
+    let accesses = (x.input(), y.input(), z.slice(0..1).output());
+    let refused = rt.task("t", accesses).cpu(|_, _| ()).submit().unwrap_err();
+    let said = "cannot make room for the data of `t`: it needs 49152 bytes at once, and the largest memory it could use \
+                has 32768; try smaller regions, or units with more memory";
+    assert_eq!(words(&refused), said);
+    rt.task("t", (x.input(), y.inout())).cpu(|_, _| ()).submit().unwrap();
+    rt.wait().unwrap();
+}
+
+#[test]
+fn bodies_that_wait_do_not_keep_their_children_from_memory() {
+    watched("waiting bodies", || {
+        let rt = limited(builder("2:CPU:1", false), 2).build().unwrap();
+        let tiles: Vec<Data<u64>> = (0..6).map(|_| rt.zeros(LEN)).collect();
+        for n in 0..6 {
+            let (own, other) = (&tiles[n], &tiles[(n + 3) % 6]);
+            let (accesses, child) = ((own.slice(..LEN / 2).inout(), other.weak_inout()), other.clone());
+            let body = move |cx: &Context, (x, _): (&mut [u64], _)| {
+                x[0] += 1;
+                cx.task("child", child.slice(LEN / 2..).inout()).cpu(|_, x| x[0] += 1).submit()?;
+                cx.wait()
+            };
+            rt.task("parent", accesses).host(body).submit().unwrap();
+        }
+        rt.wait().unwrap();
+        for tile in tiles {
+            let tile = rt.take(tile).unwrap();
+            assert_eq!((tile[0], tile[LEN / 2]), (1, 1));
+        }
+    });
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    let said = |builder: Builder| builder.build().unwrap_err().to_string();
+    let cores = || builder("1:CPU:1", false);
+    assert_eq!(said(cores().host_memory(1)), "host_memory: arrays have nowhere to go; try `spill_to` as well");
+    assert_eq!(said(cores().spill_to("/")), "spill_to: nothing leaves without a limit; try `host_memory` as well");
+    let missing = PathBuf::from("/there/is/no/such/folder");
+    assert!(said(cores().host_memory(1).spill_to(missing)).starts_with("spill_to: cannot create a file in /there/is"));
+    assert!(said(limited(builder("1:CPU:1,1:EMU:1", false), 1)).contains("try CPU units only"));
+}
+
+/// Returns the failures that a wait reports.
+fn failures(result: Result<(), RunError>) -> Vec<Arc<TaskFailure>> {
+    match result {
+        Err(RunError::Failed(failures)) => failures.iter().cloned().collect(),
+        other => panic!("tasks should have failed: {other:?}"),
+    }
+}
+
+/// Changes a byte of every file that this process has opened in the directory and that has no name any more.
+#[cfg(target_os = "linux")]
+fn corrupt(directory: &std::path::Path) -> usize {
+    use std::os::unix::fs::FileExt;
+    let mut changed = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(target) = std::fs::read_link(&path) else { continue };
+        let name = target.to_string_lossy().into_owned();
+        if name.starts_with(&*directory.to_string_lossy()) && name.ends_with("(deleted)") {
+            let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            for at in (5..file.metadata().unwrap().len()).step_by(4096) {
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, at).unwrap();
+                file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+                changed += 1;
+            }
+        }
+    }
+    changed
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn changed_block_fails_its_task_and_nothing_else() {
+    watched("corrupt", || {
+        let folder = tempfile::tempdir().unwrap();
+        let rt = builder("1:CPU:1", false).host_memory(2 * TILE_BYTES).spill_to(folder.path()).build().unwrap();
+        let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(LEN)).collect();
+        for (n, tile) in tiles.iter().enumerate() {
+            rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64)).submit().unwrap();
+        }
+        rt.wait().unwrap();
+        assert!(corrupt(folder.path()) > 0);
+        rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
+        let failed = failures(rt.wait());
+        assert_eq!(failed.len(), 1);
+        let said = failed[0].to_string();
+        assert!(said.contains("its checksum differs") && said.contains("sum"), "{said}");
+        // Arrays in memory, and arrays that are overwritten, are as before.
+        assert_eq!(rt.read(&tiles[3]).unwrap(), [3; LEN]);
+        rt.task("fill", tiles[0].output()).cpu(|_, x| x.fill(9)).submit().unwrap();
+        assert_eq!(rt.read(&tiles[0]).unwrap(), [9; LEN]);
+    });
+}
+
+#[test]
+fn full_disk_fails_the_task_that_needs_the_room_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    // Files of this process are limited to one tile; the signal that the system sends otherwise is ignored.
+    let own = std::env::current_exe().unwrap();
+    let mut shell = std::process::Command::new("sh");
+    let limit = TILE_BYTES / 512;
+    shell.args(["-c", &format!("trap '' XFSZ && ulimit -f {limit} && exec \"$0\" \"$@\"")]).arg(own);
+    shell.args(["--ignored", "--exact", "spill::on_a_full_disk", "--nocapture"]).env("SPILL_FOLDER", folder.path());
+    let output = shell.output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && out.contains("1 passed"), "{out}");
+}
+
+#[test]
+#[ignore = "runs in a process whose files are limited"]
+fn on_a_full_disk() {
+    let folder = std::env::var("SPILL_FOLDER").unwrap();
+    watched("full", || {
+        let rt = builder("1:CPU:1", false).host_memory(2 * TILE_BYTES).spill_to(folder).build().unwrap();
+        let mut tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(LEN)).collect();
+        for (n, tile) in tiles.iter().enumerate() {
+            rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64)).submit().unwrap();
+        }
+        let failed = failures(rt.wait());
+        assert_eq!(failed.len(), 1, "three tiles have room, on the disk or in memory");
+        let said = failed[0].to_string();
+        assert!(said.contains("write failed (system error 27: File too large)"), "{said}");
+        for n in 1..3 {
+            assert_eq!(rt.read(&tiles[n]).unwrap(), [n as u64; LEN], "they are in memory");
+        }
+        // The first is on the disk. It has no room in memory until another array is gone.
+        assert!(matches!(rt.read(&tiles[0]), Err(RunError::Poisoned(_))));
+        assert_eq!(rt.take(tiles.remove(1)).unwrap(), [1; LEN]);
+        assert_eq!(rt.read(&tiles[0]).unwrap(), [0; LEN]);
+        assert_eq!(rt.read(&tiles[1]).unwrap(), [2; LEN]);
+    });
+}
