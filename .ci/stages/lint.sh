@@ -4,7 +4,10 @@ step "clippy"
 cargo clippy --all-targets --quiet -- -D warnings
 # Cargo builds the Python package and that for clusters only by name.
 cargo clippy --package thalweg-python --all-targets --quiet -- -D warnings
-if has mpicc; then cargo clippy --package thalweg-mpi --all-targets --quiet -- -D warnings; fi
+if has mpicc; then
+    cargo clippy --package thalweg-mpi --all-targets --quiet -- -D warnings
+    cargo clippy --package thalweg-mpi-npb-mz --example mpi_npb_mz --test npb_on_ranks --quiet -- -D warnings
+fi
 # `--all-targets` omits the tests that are not part of `cargo test`.
 cargo clippy --test mz --test lanes --test cg_numerics --quiet -- -D warnings
 step "each feature alone, and none"

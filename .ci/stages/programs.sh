@@ -47,6 +47,21 @@ for benchmark in bt sp lu; do
 done
 target/release/thalweg topo --units 1:CPU:1,1:EMU:1
 
+if has mpicc && has mpirun; then
+    step "the multi-zone benchmarks on ranks"
+    # Selected as for `build_examples`, so that nothing is compiled again.
+    cargo test --release --quiet --workspace --exclude thalweg-python --test npb_on_ranks
+    ranks() {
+        local output
+        output=$(timeout 100 mpirun --allow-run-as-root --oversubscribe -np "$1" target/release/examples/mpi_npb_mz "${@:2}")
+        [ "$(echo "$output" | tail -n 1)" = VERIFIED ] || { echo "$output"; exit 1; }
+    }
+    for benchmark in bt sp lu; do
+        for count in 1 2 3 4; do ranks $count $benchmark; done
+        ranks 4 $benchmark --class W
+    done
+fi
+
 step "traces of the examples"
 for mistake in small-tasks wide-region ping-pong; do
     trace=target/sweeps-$mistake.thw

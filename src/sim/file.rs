@@ -7,6 +7,7 @@
 use crate::machine::UnitKind;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use toml::Spanned;
 
 /// The contents of a machine file.
@@ -56,6 +57,15 @@ pub(super) struct LinkTable {
     pub(super) shared: bool,
     #[serde(default = "yes")]
     pub(super) duplex: bool,
+    pub(super) switch: Option<Spanned<SwitchTable>>,
+}
+
+/// A switch that joins all devices of a kind, instead of a link for each pair.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SwitchTable {
+    pub(super) per_leaf: Option<NonZeroUsize>,
+    pub(super) uplink_bytes_per_s: Option<Positive>,
 }
 
 fn yes() -> bool {

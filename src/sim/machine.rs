@@ -5,13 +5,14 @@
 
 use super::curve::{Beyond, Curve};
 use super::error::{MachineFileError, Source};
-use super::file::{Busy, File, Kind, NotNegative, Positive, TaskTable, UnitsTable};
+use super::file::{Busy, File, Kind, NotNegative, Positive, SwitchTable, TaskTable, UnitsTable};
 use super::noise::Noise;
 use crate::energy::Power;
 use crate::machine::{Machine, UnitKind};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use toml::Spanned;
 
 /// A machine to simulate, read from a machine file.
 ///
@@ -54,6 +55,10 @@ use std::sync::Arc;
 /// - `[noise]`: `seed`, and the `relative_deviation` of every task's time;
 /// - of a link: `shared = true` (one link for all devices of the kind instead of one link each) and `duplex = false`
 ///   (the two directions take turns);
+/// - of a link between devices of one kind, such as the nodes of a cluster: `switch = {}` (each device has one port, of
+///   the link's rate in each direction, to a switch that joins all of them; copies queue at both ports), or
+///   `switch = { per_leaf = 32, uplink_bytes_per_s = 400e9 }` (a leaf switch for each 32 devices; copies between leaves
+///   also queue for the leaves' uplinks). The latency occupies no port;
 /// - of a task: `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either
 ///   key, they are the times of every task), and `[tasks.speed_up]`, the speed-up of a unit with this many cores
 ///   (`{ 8 = 6.5 }`; without it, the speed-up equals the number of cores).
@@ -96,6 +101,15 @@ pub(crate) struct LinkModel {
     pub(crate) bytes_per_s: f64,
     pub(crate) shared: bool,
     pub(crate) duplex: bool,
+    pub(crate) switch: Option<SwitchModel>,
+}
+
+/// A switch that joins all devices of a kind, each by a port of the link's rate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SwitchModel {
+    /// The number of devices at each leaf switch, and the rate between it and the switch that joins all leaves; `None`
+    /// if there is one switch only.
+    pub(crate) leaves: Option<(usize, f64)>,
 }
 
 #[derive(Debug, Clone)]
@@ -247,6 +261,7 @@ impl SimulatedMachine {
                 bytes_per_s: link.bytes_per_s.0,
                 shared: link.shared,
                 duplex: link.duplex,
+                switch: link.switch.map(|switch| switch_model(source, &switch, between, link.shared)).transpose()?,
             });
         }
         for kind in units.keys().filter(|kind| kind.is_device()) {
@@ -318,6 +333,23 @@ fn unit_model(source: &Source<'_>, kind: UnitKind, table: &UnitsTable) -> Result
     };
     let (count, launch_ns) = (*table.count.get_ref(), table.launch_ns.0);
     Ok(UnitModel { count, memory_bytes, launch_ns, idle_w, power, otherwise })
+}
+
+fn switch_model(
+    source: &Source<'_>,
+    switch: &Spanned<SwitchTable>,
+    between: [Option<UnitKind>; 2],
+    shared: bool,
+) -> Result<SwitchModel, MachineFileError> {
+    let error = |problem| Err(source.error(Some(switch.span()), problem));
+    if between[0] != between[1] || shared {
+        return error("a switch joins devices of one kind, each by a link of its own; try `between` with one kind");
+    }
+    match (switch.get_ref().per_leaf, switch.get_ref().uplink_bytes_per_s) {
+        (None, None) => Ok(SwitchModel { leaves: None }),
+        (Some(devices), Some(Positive(rate))) => Ok(SwitchModel { leaves: Some((devices.get(), rate)) }),
+        _ => error("`per_leaf` and `uplink_bytes_per_s` describe leaf switches together; add the other"),
+    }
 }
 
 fn task_model(

@@ -4,6 +4,7 @@ use super::Region;
 use super::handle::Kept;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
+use crate::ids::DataId;
 use crate::memory::dlpack::{DlDataType, DlElement};
 use crate::memory::{
     Access, Accumulate, AtomicElement, Commute, Concur, DataCell, Declared, Element, Follow, In, Out, Reduce, Reducer,
@@ -47,10 +48,28 @@ pub trait AccessSpec: Sealed {
     fn kept(&self) -> Kept;
 }
 
-/// An access in the form of the dependence layer, wrapped so that the public trait can mention it.
-#[doc(hidden)]
+/// An access without its types, for runtimes built on this one; see [`Accesses::visit`](super::Accesses::visit).
 #[derive(Debug)]
-pub struct Recorded<'a>(pub(crate) AccessRecord<'a>);
+pub struct UntypedAccess<'a>(pub(crate) AccessRecord<'a>);
+
+pub(crate) use UntypedAccess as Recorded;
+
+impl UntypedAccess<'_> {
+    /// Returns the data object's number, which no other data object of its runtime has.
+    pub fn data(&self) -> DataId {
+        self.0.datum.id
+    }
+
+    /// Returns the region.
+    pub fn block(&self) -> Block {
+        *self.0.block
+    }
+
+    /// Returns how the task accesses the region.
+    pub fn mode(&self) -> Mode {
+        self.0.mode
+    }
+}
 
 impl<T: Element, S: Shape> Region<'_, T, S> {
     fn record(&self, mode: Mode) -> Recorded<'_> {

@@ -1,6 +1,6 @@
 //! All accesses of a task: single accesses, tuples and lists.
 
-use super::access::{AccessSpec, Recorded};
+use super::access::{AccessSpec, Recorded, UntypedAccess};
 use super::handle::Kept;
 use crate::depend::TaskRef;
 use crate::error::SubmitError;
@@ -62,8 +62,20 @@ pub trait Accesses: Sealed {
     #[doc(hidden)]
     fn check(&self, runtime: u64) -> Result<(), SubmitError>;
 
-    #[doc(hidden)]
-    fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>));
+    /// Calls `visit` with each access, in order.
+    ///
+    /// ```
+    /// use thalweg::Mode;
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::Accesses;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (x, y) = (rt.scalar(1), rt.scalar(2));
+    /// let mut modes = Vec::new();
+    /// (x.input(), y.inout()).visit(&mut |access| modes.push(access.mode()));
+    /// assert_eq!(modes, [Mode::In, Mode::Inout]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(UntypedAccess<'a>));
 
     /// Visits the tasks whose results are accessed.
     #[doc(hidden)]

@@ -39,10 +39,10 @@ mod result;
 pub(crate) mod take;
 mod value;
 
-pub use access::AccessSpec;
 #[doc(hidden)]
 pub use access::Exported;
 pub(crate) use access::Recorded;
+pub use access::{AccessSpec, UntypedAccess};
 // Types of declared accesses, which type inference finds but no program names. The same holds for all hidden types
 // below.
 #[doc(hidden)]

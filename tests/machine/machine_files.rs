@@ -21,6 +21,7 @@ fn invalid_machine_file_is_refused_with_line_and_key() {
         (format!("{good}idle_w = 5\nbusy_w = 4\n"), "line 6, `busy_w`: less than `idle_w`"),
         (format!("static_w = -1\n{good}"), "line 1, `static_w`: -1 is not a finite number of at least 0"),
         (format!("{good}{gpu}"), "no link connects the host and GPU"),
+        (format!("{good}{gpu}{link}switch = {{}}\n"), "a switch joins devices of one kind"),
         (format!("{good}{link}"), "line 6, `between`: there are no GPU units in this file"),
         (
             format!("{good}{gpu}{link}[[tasks]]\nname = \"a*b\"\ntime_ns.CPU = {{ 1 = 1 }}\n"),

@@ -150,6 +150,61 @@ fn devices_without_a_direct_link_copy_through_the_host() {
     assert_eq!(x.all().valid_in(), [SpaceId(1), SpaceId(2)]);
 }
 
+/// Returns the time in which the GPUs `from` send 10 000 bytes each to the GPUs `to`, over a switch at 1 ns per byte.
+fn over_a_switch(switch: &str, pairs: &[(usize, usize)]) -> u128 {
+    let text = format!(
+        r#"
+        name = "switched"
+        [units.CPU]
+        count = 8
+        bytes_per_s = 1e9
+        [units.GPU]
+        count = 4
+        memory_bytes = 1_000_000
+        bytes_per_s = 1e12
+        [[links]]
+        between = ["host", "GPU"]
+        latency_ns = 0
+        bytes_per_s = 1e18
+        [[links]]
+        between = ["GPU", "GPU"]
+        latency_ns = 700
+        bytes_per_s = 1e9
+        switch = {switch}
+        [[tasks]]
+        name = "work"
+        time_ns.GPU = {{ 1 = 1 }}
+        "#
+    );
+    let rt = runtime(text.parse().unwrap(), "4:GPU:1", "static");
+    let units = IterationSpace::new("units", vec![1.0; 4]);
+    let data: Vec<Data<u8>> = pairs.iter().map(|_| rt.zeros(10_000)).collect();
+    for (data, (from, _)) in data.iter().zip(pairs) {
+        rt.task("work", (data.output(),)).cpu(|_, _| ()).at(&units, *from).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    let start = rt.now();
+    units.begin();
+    for (data, (_, to)) in data.iter().zip(pairs) {
+        rt.task("work", (data.input(),)).cpu(|_, _| ()).at(&units, *to).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    (rt.now() - start).as_nanos()
+}
+
+#[test]
+fn copies_over_a_switch_queue_at_ports_and_uplinks() {
+    assert_eq!(over_a_switch("{}", &[(0, 1)]), 10_000 + 700 + 1);
+    assert_eq!(over_a_switch("{}", &[(0, 1), (2, 3)]), 10_000 + 700 + 1, "pairs of ports do not affect each other");
+    assert_eq!(over_a_switch("{}", &[(0, 1), (1, 0)]), 10_000 + 700 + 1, "a port sends and receives at the same time");
+    assert_eq!(over_a_switch("{}", &[(0, 1), (0, 2)]), 2 * 10_000 + 700 + 1, "one port sends one copy at a time");
+    assert_eq!(over_a_switch("{}", &[(0, 2), (1, 2)]), 2 * 10_000 + 700 + 1, "one port receives one at a time");
+    let leaves = "{ per_leaf = 2, uplink_bytes_per_s = 0.5e9 }";
+    assert_eq!(over_a_switch(leaves, &[(0, 1), (2, 3)]), 10_000 + 700 + 1, "leaves do not affect each other");
+    assert_eq!(over_a_switch(leaves, &[(0, 2)]), 2 * 10_000 + 700 + 1, "the slowest lane decides");
+    assert_eq!(over_a_switch(leaves, &[(0, 2), (1, 3)]), 4 * 10_000 + 700 + 1, "two pairs share the uplinks");
+}
+
 #[test]
 fn overlapping_replicas_in_one_memory_are_copied_there() {
     let rt = runtime(plain(false), "1:GPU:1", "dynamic");

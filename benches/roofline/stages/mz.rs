@@ -161,7 +161,7 @@ fn shares(
         program.log().clear();
         let as_tasks = timed_tasks(&rt, steps, |_| program.step(Exchange::Together).map(drop))?;
         stages.push((plain, program.log().stages().clone()));
-        let replayed = timed_tasks(&rt, steps / recorded.steps(), |_| Ok(recorded.replay()?))?;
+        let replayed = timed_tasks(&rt, steps / recorded.steps(), |_| recorded.replay())?;
         total.push([in_loop, as_tasks, replayed].map(|seconds| seconds * units as f64 / steps as f64));
     }
     let names: Vec<&'static str> =

@@ -1,9 +1,9 @@
 //! Common interface for submitting tasks immediately and for recording them for replay, so that each step is
-//! described only once.
+//! described only once. `thalweg-mpi` implements it for clusters.
 //!
 //! `npb-cg` also includes this file.
 
-#![allow(dead_code)] // each of the two crates uses only part of this file
+#![allow(dead_code, unreachable_pub)] // each of the two crates uses, and shows, only part of this file
 
 use std::borrow::Cow;
 
@@ -14,11 +14,11 @@ use thalweg::task::{Accesses, IterationSpace};
 
 /// Scheduling hints for a task, in addition to its accesses and bodies.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hints<'a> {
+pub struct Hints<'a> {
     /// The task's work, in any unit as long as all tasks use the same one.
-    pub(crate) cost: Option<f64>,
+    pub cost: Option<f64>,
     /// The task's position in an iteration space.
-    pub(crate) place: Option<Place<'a>>,
+    pub place: Option<Place<'a>>,
 }
 
 impl Hints<'_> {
@@ -30,15 +30,18 @@ impl Hints<'_> {
 
 /// A task's position relative to an iteration space.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'a> {
+pub enum Place<'a> {
     /// The task computes this index of the space.
     At(&'a IterationSpace, usize),
     /// The task runs on the unit that owns this index, and is not itself distributed.
     Beside(&'a IterationSpace, usize),
 }
 
-/// A destination for tasks: either the runtime or a recorder.
-pub(crate) trait Front {
+/// A destination for tasks: the runtime, a recorder, or the ranks of a cluster.
+pub trait Front {
+    /// The reason why a task is refused.
+    type Error: std::error::Error + 'static;
+
     /// Begins the next instance of an iteration space.
     fn begin(&self, space: &IterationSpace);
 
@@ -51,7 +54,7 @@ pub(crate) trait Front {
         hints: Hints<'_>,
         cpu: C,
         gpu: G,
-    ) -> Result<(), SubmitError>
+    ) -> Result<(), Self::Error>
     where
         A: Accesses,
         C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) + Send + Sync + 'static,
@@ -71,14 +74,14 @@ pub(crate) trait Front {
         accesses: A,
         hints: Hints<'_>,
         cpu: C,
-    ) -> Result<(), SubmitError>
+    ) -> Result<(), Self::Error>
     where
         A: Accesses,
         C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) + Send + Sync + 'static;
 
     /// Submits or records a task whose body submits children.
     #[track_caller]
-    fn parent<A, C, R>(&self, name: impl Into<Cow<'static, str>>, accesses: A, body: C) -> Result<(), SubmitError>
+    fn parent<A, C, R>(&self, name: impl Into<Cow<'static, str>>, accesses: A, body: C) -> Result<(), Self::Error>
     where
         A: Accesses,
         R: IntoOutcome + 'static,
@@ -104,6 +107,8 @@ macro_rules! hinted {
 macro_rules! front {
     ($who:ty, |$front:ident, $space:ident| $begin:expr) => {
         impl Front for $who {
+            type Error = SubmitError;
+
             fn begin(&self, $space: &IterationSpace) {
                 let $front = self;
                 $begin;

@@ -4,6 +4,10 @@
 
 mod front;
 pub mod mz;
+mod platform;
+
+pub use front::{Front, Hints, Place};
+pub use platform::Platform;
 
 /// Result of a run. A run fails if a task is refused or fails.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

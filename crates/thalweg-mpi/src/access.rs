@@ -39,8 +39,6 @@ pub(crate) struct Facts {
     pub(crate) block: Block,
     pub(crate) usage: Use,
     pub(crate) owner: u32,
-    /// Whether this rank owns the tile or has a copy of parts of it.
-    pub(crate) local: bool,
     /// Whether the region is inside of the tile.
     pub(crate) inside: bool,
     pub(crate) core: *const Core,
@@ -57,6 +55,8 @@ pub trait Steps {
 #[expect(private_interfaces, reason = "only this crate calls and implements these methods")]
 pub trait Access {
     fn facts(&self) -> Facts;
+    /// Whether this rank owns the tile or has a copy of parts of it.
+    fn is_local(&self) -> bool;
     fn before(&self, run: u32, cause: &Submission) -> Result<(), SubmitError>;
     fn after(&self, run: u32, cause: &Submission) -> Result<(), SubmitError>;
 }
@@ -83,7 +83,7 @@ pub trait Accesses: Steps {
 
 impl<T: Element, S: Dims> Tile<'_, T, S> {
     #[inline]
-    fn facts(&self, usage: Use) -> Facts {
+    pub(crate) fn facts(&self, usage: Use) -> Facts {
         let (state, core) = (self.state(), self.core());
         let owner = state.owner.get();
         let whole = Block::from_corners([0; 4], state.shape);
@@ -93,10 +93,14 @@ impl<T: Element, S: Dims> Tile<'_, T, S> {
             block: self.block,
             usage,
             owner,
-            local: owner == core.rank || !state.valid.borrow().is_empty(),
             inside: whole.encloses(&self.block),
             core: Rc::as_ptr(core),
         }
+    }
+
+    #[inline]
+    pub(crate) fn is_local(&self) -> bool {
+        self.object.is_local(self.number)
     }
 
     fn label(&self, block: &Block) -> Label {
@@ -130,7 +134,7 @@ impl<T: Element, S: Dims> Tile<'_, T, S> {
     }
 
     /// Makes copies on ranks other than `run` invalid, and brings the region to its owner.
-    fn written(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
+    pub(crate) fn written(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
         let (state, core) = (self.state(), self.core());
         let (owner, me) = (state.owner.get(), core.rank);
         if me == owner {
@@ -178,6 +182,11 @@ macro_rules! accesses {
         impl<T: Element, S: Dims> Access for $name<'_, T, S> {
             fn facts(&self) -> Facts {
                 self.0.facts(Use::$usage)
+            }
+
+            #[inline]
+            fn is_local(&self) -> bool {
+                self.0.is_local()
             }
 
             fn before(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
@@ -256,6 +265,10 @@ impl<'d, T: Element, S: Dims, R: Reducer<T>> Reduces<'d, T, S, R> {
 impl<T: Element, S: Dims, R: Reducer<T>> Access for Reduces<'_, T, S, R> {
     fn facts(&self) -> Facts {
         self.tile.facts(Use::Reduce)
+    }
+
+    fn is_local(&self) -> bool {
+        self.tile.is_local()
     }
 
     fn before(&self, _: u32, _: &Submission) -> Result<(), SubmitError> {

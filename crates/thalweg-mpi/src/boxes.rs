@@ -1,7 +1,8 @@
-//! Disjoint boxes of a tile of which a rank has a valid copy.
+//! The valid part of a rank's copy of a tile, as disjoint boxes.
 //!
-//! Owner and reader keep the same list by the same calls in the same order, so they agree on its order too, and
-//! therefore on the messages that a read needs. A call that changes nothing may be left out on one of them.
+//! The owner and the reader each keep this list. Both make the same calls in the same order, so both lists hold the
+//! same boxes in the same order, and both ranks derive the same messages from them. Either rank may leave out a call
+//! that changes nothing.
 
 use thalweg::region::Block;
 
@@ -25,7 +26,7 @@ impl Boxes {
         missing
     }
 
-    /// Makes a block valid, as one box, so that repeated programs repeat their lists.
+    /// Makes a block valid. It becomes a single box, so that the list of a repeated program does not grow.
     pub(crate) fn insert(&mut self, block: &Block) {
         if !block.is_empty() && !self.0.iter().any(|valid| valid.contains(block)) {
             self.remove(block);

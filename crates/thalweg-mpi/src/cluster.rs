@@ -1,6 +1,7 @@
 //! The public entry point: [`Cluster`].
 
 use crate::access::Accesses;
+use crate::bound::Bound;
 use crate::core::Core;
 use crate::data::{ClusterData, Tile};
 use crate::dims::Dims;
@@ -8,7 +9,6 @@ use crate::error::ClusterError;
 #[cfg(feature = "mpi")]
 use crate::options::Options;
 use crate::owners::TileAt;
-use crate::shared::Traffic;
 use crate::task::TaskBuilder;
 use std::borrow::Cow;
 use std::fmt;
@@ -19,6 +19,7 @@ use thalweg::Builder;
 use thalweg::Runtime;
 use thalweg::memory::Element;
 use thalweg::ndarray::Array;
+use thalweg::task::Data;
 
 /// One rank of a program that runs on many machines; see the [crate](crate).
 ///
@@ -61,11 +62,6 @@ impl Cluster {
     /// This rank's runtime, for questions. Its tasks are not ordered with those of the cluster.
     pub fn runtime(&self) -> &Runtime {
         self.core.runtime()
-    }
-
-    /// The messages that this rank has sent.
-    pub fn traffic(&self) -> Traffic {
-        self.core.shared.traffic()
     }
 
     /// Makes a data object of one tile with these elements. Every rank passes as many; those of the owner count.
@@ -144,6 +140,45 @@ impl Cluster {
         data
     }
 
+    /// Makes a data object of this rank's runtime one of the cluster, as a single tile. Every rank makes one of the
+    /// same shape; the elements of the owner's count. So a program for one machine keeps its data and its tasks'
+    /// accesses:
+    ///
+    /// ```
+    /// # use thalweg::Runtime;
+    /// # use thalweg_mpi::{ClusterData, Network, Options, owners};
+    /// # let end = Network::new(1).endpoints().remove(0);
+    /// # let cluster = Options::new().over(end, Runtime::builder().compute_units("1:CPU:1"))?;
+    /// let (x, y) = (cluster.runtime().data(vec![1.0, 2.0]), cluster.runtime().data(vec![0.0]));
+    /// let (of_x, of_y) = (cluster.bind(&x, 0), cluster.bind(&y, cluster.ranks() - 1));
+    /// let accesses = cluster.bound((x.input(), y.output()))?;
+    /// cluster.task("sum", accesses).cpu(|_, (x, y)| y[0] = x.iter().sum()).submit()?;
+    /// assert_eq!((cluster.read(&of_x)?, cluster.read(&of_y)?), (vec![1.0, 2.0], vec![3.0]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The data object stays bound as long as the returned handle or a clone of it exists. Tasks of the rank's runtime
+    /// must not use it.
+    ///
+    /// # Panics
+    /// Panics if there is no such rank.
+    #[track_caller]
+    pub fn bind<T: Element, S: Dims>(&self, local: &Data<T, S>, owner: usize) -> ClusterData<T, S> {
+        assert!(owner < self.ranks(), "cannot bind data: there is no rank {owner} among {}", self.ranks());
+        let data = ClusterData::of_local(&self.core, local, owner as u32);
+        self.core.submission(Cow::Borrowed("bind"), Location::caller(), (local.shape(), size_of::<T>(), owner));
+        data
+    }
+
+    /// Returns accesses to data objects that are [bound](Self::bind), for [`task`](Self::task).
+    ///
+    /// # Errors
+    /// A data object has no owner, or a mode is not `in`, `out` or `inout`.
+    pub fn bound<A: thalweg::task::Accesses>(&self, accesses: A) -> Result<Bound<A>, ClusterError> {
+        let refused = |problem| ClusterError::Refused { task: "task".to_owned(), problem };
+        self.core.bound.find(accesses).map_err(refused)
+    }
+
     /// Describes a task with this name and these accesses.
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         TaskBuilder::new(&self.core, name.into(), accesses)
@@ -158,7 +193,7 @@ impl Cluster {
     pub fn is_local(&self, accesses: &impl crate::access::Steps) -> bool {
         self.core.pruned.set(true);
         let mut local = false;
-        accesses.visit(&mut |access| local |= access.facts().local);
+        accesses.visit(&mut |access| local |= access.is_local());
         if !local {
             self.core.skip();
         }
@@ -222,7 +257,7 @@ impl Cluster {
         let state = tile.state();
         state.others.borrow_mut().clear();
         state.valid.borrow_mut().clear();
-        if state.owner.get() != self.core.rank {
+        if state.owner.get() != self.core.rank && !tile.object.is_bound {
             tile.set_local(None);
         }
         Ok(())

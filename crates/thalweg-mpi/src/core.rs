@@ -1,5 +1,6 @@
 //! The state of one rank: its runtime, its communication thread, and the numbers that all ranks count alike.
 
+use crate::bound::BoundData;
 use crate::error::{Broken, ClusterError, Failure};
 use crate::link::PRUNED;
 use crate::shared::{Command, Shared, lock};
@@ -49,6 +50,7 @@ pub(crate) struct Core {
     /// The number of messages to and from each rank.
     numbers: RefCell<Vec<[u64; 2]>>,
     objects: Cell<u64>,
+    pub(crate) bound: BoundData,
 }
 
 /// The direction of a message, seen from this rank.
@@ -80,6 +82,7 @@ impl Core {
             reported: Cell::new(0),
             numbers: RefCell::new(vec![[0; 2]; size as usize]),
             objects: Cell::new(0),
+            bound: BoundData::default(),
         }
     }
 

@@ -1,11 +1,11 @@
-//! Data objects of a cluster, made of tiles, each with an owner.
+//! Data objects of a cluster, which consist of tiles with owners.
 //!
-//! Each tile is a separate array. Its owner has the *home* copy, which holds the latest value of every element once the
-//! tasks that write it have ended. Any other rank has memory for a copy only if it has run a task on the tile, and
-//! knows which boxes of its copy are valid. The owner knows the same of each rank. Both learn it from submissions
-//! alone, so nothing is asked and nothing is answered: a read sends a message exactly if both agree that it is needed.
+//! Each tile is a separate array. The owner's array is the *home* copy: it holds the latest value of every element once
+//! the tasks that write the element have ended. Another rank allocates a copy when it first runs a task on the tile,
+//! and tracks which boxes of its copy are valid. The owner tracks the same boxes for every rank. Both derive them from
+//! the submitted tasks, so a read needs no request: the owner sends a box exactly when the reader expects it.
 //!
-//! Handles belong to the thread that submits, which the types ensure: another order of submissions would be another
+//! Handles are not `Send`: all submissions come from one thread, because another order of submissions would be another
 //! program.
 
 use crate::access::{Reads, Reduces, Updates, Writes};
@@ -38,10 +38,21 @@ pub(crate) struct Object<T, S: Dims> {
     pub(crate) tile: Vec<usize>,
     pub(crate) grid: Vec<usize>,
     pub(crate) tiles: Vec<TileState<T, S>>,
+    /// Whether the local array belongs to the program, which keeps it.
+    pub(crate) is_bound: bool,
     pub(crate) core: Rc<Core>,
 }
 
-/// A data object of a cluster: an array in tiles, each of which a rank owns.
+impl<T, S: Dims> Object<T, S> {
+    /// Returns whether this rank owns a tile or has a copy of parts of it.
+    #[inline]
+    pub(crate) fn is_local(&self, tile: u32) -> bool {
+        let state = &self.tiles[tile as usize];
+        state.owner.get() == self.core.rank || !state.valid.borrow().is_empty()
+    }
+}
+
+/// A data object of a cluster: an array in tiles, each owned by one rank.
 ///
 /// Made by [`Cluster::data`](crate::Cluster::data), [`Cluster::array`](crate::Cluster::array) and
 /// [`Cluster::distributed`](crate::Cluster::distributed). Clones are handles of the same object.
@@ -92,7 +103,21 @@ impl<T: Element, S: Dims> ClusterData<T, S> {
             }
         }
         let id = core.next_object();
-        Self(Rc::new(Object { id, shape: shape.to_vec(), tile, grid, tiles, core: core.clone() }))
+        let (shape, is_bound) = (shape.to_vec(), false);
+        Self(Rc::new(Object { id, shape, tile, grid, tiles, is_bound, core: core.clone() }))
+    }
+
+    /// Makes an object of one tile from a data object of this rank's runtime.
+    pub(crate) fn of_local(core: &Rc<Core>, local: &Data<T, S>, owner: u32) -> Self {
+        let shape = local.shape();
+        let mut data = Self::new(core, &shape, &shape, |_| owner);
+        let object = Rc::get_mut(&mut data.0).expect("the object is new");
+        object.is_bound = true;
+        if let Some(tile) = object.tiles.first() {
+            *tile.local.borrow_mut() = Some(local.clone());
+        }
+        core.bound.insert(local, &data);
+        data
     }
 
     /// The number of elements along each dimension.
@@ -139,16 +164,16 @@ impl<T: Element, S: Dims> ClusterData<T, S> {
         (0..self.num_tiles()).map(|number| self.nth(number))
     }
 
-    /// `in`, of an object that is one tile.
+    /// `in`: the task reads the only tile.
     ///
     /// # Panics
-    /// Panics if there are several tiles: accesses are then made by [`tile`](Self::tile).
+    /// Panics if there are several tiles; access them by [`tile`](Self::tile).
     #[track_caller]
     pub fn input(&self) -> Reads<'_, T, S> {
         self.all().input()
     }
 
-    /// `out`, of an object that is one tile.
+    /// `out`: the task overwrites the only tile.
     ///
     /// # Panics
     /// As for [`input`](Self::input).
@@ -157,7 +182,7 @@ impl<T: Element, S: Dims> ClusterData<T, S> {
         self.all().output()
     }
 
-    /// `inout`, of an object that is one tile.
+    /// `inout`: the task reads and writes the only tile.
     ///
     /// # Panics
     /// As for [`input`](Self::input).
@@ -166,7 +191,7 @@ impl<T: Element, S: Dims> ClusterData<T, S> {
         self.all().inout()
     }
 
-    /// `reduction`, of an object that is one tile; see [`Tile::reduction`].
+    /// `reduction`: the task contributes to the only tile; see [`Tile::reduction`].
     ///
     /// # Panics
     /// As for [`input`](Self::input).
@@ -239,7 +264,7 @@ impl<'d, T: Element, S: Dims> Tile<'d, T, S> {
     /// Returns a box in the tile. Indices begin at the tile's first element. Messages carry only the boxes that tasks
     /// read, such as the border of a neighbour.
     ///
-    /// A box that is not inside of the tile is refused by the call that accesses it.
+    /// The bounds are checked by the call that accesses the box.
     #[must_use]
     pub fn block(self, ranges: impl Ranges<S>) -> Self {
         let shape = &self.state().shape[..self.object.grid.len()];
@@ -262,8 +287,8 @@ impl<'d, T: Element, S: Dims> Tile<'d, T, S> {
     }
 
     /// `reduction`: the task contributes to the region. It gets an array of identities of the operation, which is
-    /// combined with the region afterwards. Contributions are combined in the order of submission, whichever ranks they
-    /// come from, so the result has the same bits on any number of ranks.
+    /// combined with the region afterwards. The owner combines contributions in the order of submission, so the result
+    /// has the same bits on any number of ranks.
     pub fn reduction<R: Reducer<T>>(self, reducer: R) -> Reduces<'d, T, S, R> {
         Reduces::new(self, reducer)
     }
@@ -277,7 +302,7 @@ impl<'d, T: Element, S: Dims> Tile<'d, T, S> {
         &self.object.core
     }
 
-    /// Returns this rank's array of the tile, zero if it is new.
+    /// Returns this rank's array of the tile. A new array contains zeros.
     pub(crate) fn local(&self) -> Data<T, S> {
         let state = self.state();
         let make = || self.core().runtime().zeros(S::of(&state.shape));

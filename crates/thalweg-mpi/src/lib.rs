@@ -1,8 +1,8 @@
-//! Thalweg on many machines: the same program on every rank, tasks where their data are, messages inferred.
+//! Thalweg on many machines: every rank runs the same program, owners run the tasks, and messages are inferred.
 //!
-//! Every rank submits the same sequence of tasks. A data object consists of tiles, each owned by a rank. A task runs on
-//! the rank that owns the regions that it writes; the owners of the regions that it reads send them, once for each
-//! version, as soon as it is written. The program contains no message and no barrier:
+//! Every rank submits the same sequence of tasks. A data object consists of tiles, each owned by a rank. The owner of
+//! the regions that a task writes runs the task. The owners of the regions that it reads send each new version once, as
+//! soon as it is written. The program contains neither messages nor barriers:
 //!
 //! ```no_run
 //! use thalweg::Runtime;
@@ -33,48 +33,52 @@
 //!
 //! # Design
 //!
-//! Each rank has one [`Runtime`](thalweg::Runtime) and one communication thread. A tile of another rank is a local data
-//! object, the *copy*. A receive is a local task that writes the copy and ends when the bytes have arrived; a send is a
-//! local task that reads a region and ends when they have left. Both release their unit at once. Thus all dependences,
-//! also those between a copy's old readers and its next version, are the local runtime's.
+//! Each rank has one [`Runtime`](thalweg::Runtime) and one communication thread. For a tile of another rank, it has a
+//! local data object, the *copy*. A receive is a local task that writes the copy and ends when the bytes have arrived.
+//! A send is a local task that reads a region and ends when the bytes have left. Both release their unit at once. So
+//! the local runtime orders everything, including the next version of a copy after the readers of the last one.
 //!
 //! Invariants:
 //! 1. *The owner is up to date.* After the tasks submitted so far, the owner's home copy has the latest value of every
-//!    element. A task that runs on another rank sends its regions to the owner.
-//! 2. *Messages follow from submissions.* Owner and reader know the same valid boxes of the reader's copy, so they
-//!    agree on the boxes that a read needs, without asking (`boxes.rs`). The n-th message from one rank to another is
-//!    the same on both, so its number is its address.
-//! 3. *A rank may leave out tasks on tiles of which it has neither the home nor a copy*: they change nothing that it
-//!    knows. A new copy begins with a read, which reader and owner both submit.
-//! 4. *Contributions to reductions are combined by the owner, in the order of submission*, also the contributions of
-//!    its own tasks, so the result has the same bits on any number of ranks.
-//! 5. *Failures travel as messages.* A send of a poisoned region sends the failure; the receive fails with it.
+//!    element. A task that runs on another rank sends the regions that it wrote to their owners.
+//! 2. *Messages follow from submissions.* The owner and the reader know the same valid boxes of the reader's copy, so
+//!    they derive the same missing boxes for a read (`boxes.rs`). The n-th message from one rank to another is the same
+//!    on both ranks, so its number is its address.
+//! 3. *A rank may leave out a task if it has neither the home nor a copy of the task's tiles*: the task changes nothing
+//!    that the rank knows. A new copy begins with a read, which both the reader and the owner submit.
+//! 4. *The owner combines contributions to a reduction in the order of submission*, whether or not its tasks made
+//!    them, so the result has the same bits on any number of ranks.
+//! 5. *Failures travel as messages.* A send of a poisoned region sends the failure, and the receive fails with it.
 //!
 //! # No deadlock
 //!
-//! Order all local tasks of all ranks by the submission for which they were made. Each waits only for earlier ones: the
-//! local ones by the local runtime's dependences, a receive for the send of the same message, which belongs to the same
-//! submission and itself waits only for earlier ones. Consider the first unfinished task in this order.
+//! Order all local tasks of all ranks by the submission for which they were made. Each task waits only for earlier
+//! submissions. A local task does so by the local runtime's dependences. A receive also waits for the send of the same
+//! message, which belongs to the same submission and waits only for earlier ones. Consider the first unfinished task in
+//! this order.
 //!
-//! - If its rank has submitted it, everything before it has ended. A user's task or a send is ready and runs, because
-//!   receives and sends that wait hold no unit. A receive is matched, because its sender has ended all earlier tasks,
-//!   so it is not held back by a limit on pending tasks and submits the send, which is ready.
-//! - If its rank has not submitted it, no earlier task of the rank is pending, so nothing holds back its submissions.
+//! - If its rank has submitted the task, everything before it has ended. A user's task or a send is ready and runs,
+//!   because waiting receives and sends hold no unit. A receive is matched: its sender has ended all earlier tasks, so
+//!   no limit on pending tasks keeps the sender from submitting the send, which is ready.
+//! - If its rank has not submitted the task, no earlier task of the rank is pending, so nothing delays its submissions.
 //!
-//! Messages do not wait for each other's memory: a region goes into a packet only if its receiver has reserved memory
-//! for it (`budget_bytes`), and otherwise from memory to memory once both tasks are ready, which needs none. Until then
-//! the send holds its region, so a rank that is ahead is held back by its own writes. A record that arrives early takes
-//! some 100 bytes. The test `tests/oracle.rs` runs with a budget of no bytes at all.
+//! Messages do not wait for each other's memory. A region travels in a packet only if the receiver has reserved memory
+//! for it (`budget_bytes`). Otherwise it travels from memory to memory once both tasks are ready, which needs no
+//! further memory. Until then the send holds its region, so a rank that is ahead waits when it writes the region again.
+//! A record that arrives early takes some 100 bytes. The test `tests/oracle.rs` runs with a budget of no bytes at all.
 //!
 //! # The core library
 //!
-//! It knows nothing of ranks. Two additions serve this crate: a [`Block`](thalweg::region::Block) denotes a region in
-//! code for any number of dimensions, and an `outcome` access can be lent out of a body, so that a send needs no second
-//! task to learn of a failure.
+//! It knows nothing of ranks. Three additions serve this crate. A [`Block`](thalweg::region::Block) denotes a region in
+//! code for any number of dimensions. A body can export an `outcome` access, so that a send needs no second task to
+//! learn of a failure. [`Accesses::visit`](thalweg::task::Accesses::visit) names a task's regions, so that the tasks of
+//! a program for one machine can be submitted to a cluster ([`Cluster::bind`]).
 
 #![warn(missing_debug_implementations)]
 
 mod access;
+mod balance;
+mod bound;
 mod boxes;
 mod cluster;
 mod core;
@@ -82,6 +86,7 @@ mod data;
 mod dims;
 mod error;
 mod link;
+mod links;
 mod options;
 pub mod owners;
 mod read;
@@ -93,11 +98,13 @@ mod uniform;
 mod wire;
 
 pub use access::{Accesses, Reads, Reduces, Steps, Updates, Writes};
+pub use balance::Balance;
+pub use bound::Bound;
 pub use cluster::Cluster;
 pub use data::{ClusterData, Tile};
 pub use dims::Dims;
 pub use error::{Broken, ClusterError, Failure, Failures};
+pub use links::{Links, Traffic};
 pub use options::Options;
-pub use shared::Traffic;
 pub use task::{Task, TaskBuilder};
 pub use transport::{Endpoint, Network};

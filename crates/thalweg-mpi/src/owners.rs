@@ -1,6 +1,8 @@
-//! Owner maps: which rank owns a tile.
+//! Owner maps, which assign tiles or other items to ranks.
 
-/// A tile whose owner is asked for.
+use thalweg::sched::{Assignment, Distribution, Times, Workload};
+
+/// Argument of an owner map: a tile in its grid, and the number of ranks.
 #[derive(Debug, Clone, Copy)]
 pub struct TileAt<'a> {
     /// The tile's index along each dimension.
@@ -42,7 +44,7 @@ pub fn cyclic(at: TileAt<'_>) -> usize {
 }
 
 /// Tiles of a matrix to a grid of `rows` by `columns` ranks, repeated in both dimensions, as ScaLAPACK does: for
-/// factorizations. With fewer ranks, the ranks that exist take the others' tiles in turn.
+/// factorizations. If there are fewer than `rows * columns` ranks, grid positions wrap around to the existing ranks.
 ///
 /// ```
 /// use thalweg_mpi::owners::{TileAt, block_cyclic};
@@ -65,4 +67,37 @@ pub fn block_cyclic(rows: usize, columns: usize) -> impl Fn(TileAt<'_>) -> usize
 pub fn square(ranks: usize) -> (usize, usize) {
     let rows = (1..=ranks).take_while(|rows| rows * rows <= ranks).filter(|rows| ranks.is_multiple_of(*rows)).last();
     (rows.unwrap_or(1), ranks / rows.unwrap_or(1))
+}
+
+/// Items in the order of decreasing weight, each to the rank with the least so far: for items of very different sizes,
+/// as NPB-MZ balances zones. A distribution for [`Balance`](crate::Balance).
+///
+/// ```
+/// use thalweg::sched::{Distribution, Team, Workload};
+/// use thalweg_mpi::owners::LargestFirst;
+/// let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[1.0, 3.0, 2.0, 1.0], neighbours: None };
+/// assert_eq!(LargestFirst.assign(&workload, None).slots(), [1, 0, 1, 0]);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct LargestFirst;
+
+impl Distribution for LargestFirst {
+    fn name(&self) -> &'static str {
+        "largest-first"
+    }
+
+    fn assign(&mut self, workload: &Workload<'_>, _: Option<&Times>) -> Assignment {
+        let (mut order, mut loads) = (Vec::from_iter(0..workload.len()), vec![0.0f64; workload.team.len()]);
+        order.sort_by(|a, b| workload.weights[*b].total_cmp(&workload.weights[*a]));
+        let mut owners = vec![0; order.len()];
+        for item in order {
+            let least = (0..loads.len()).min_by(|a, b| loads[*a].total_cmp(&loads[*b])).unwrap_or(0);
+            (owners[item], loads[least]) = (least, loads[least] + workload.weights[item]);
+        }
+        Assignment::new(owners)
+    }
+
+    fn is_steady(&self) -> bool {
+        true
+    }
 }

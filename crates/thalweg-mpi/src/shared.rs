@@ -1,12 +1,12 @@
 //! State that the communication thread shares with the threads of this rank: commands, results, the log.
 
 use crate::error::{Broken, Failure};
+use crate::links::Traffic;
 use crate::transport::{Incoming, Outgoing};
 use crate::uniform::Log;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -31,28 +31,6 @@ pub(crate) enum Command {
     Close,
 }
 
-/// Numbers of a rank since its start.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Traffic {
-    /// Regions that were sent.
-    pub messages: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Regions that were sent inside of packets, rather than directly from their memory.
-    pub eager: u64,
-    /// Packets, which carry eager regions and all control records.
-    pub packets: u64,
-}
-
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) messages: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    pub(crate) eager: AtomicU64,
-    pub(crate) packets: AtomicU64,
-}
-
 #[derive(Default)]
 struct Queue {
     commands: Vec<Command>,
@@ -68,7 +46,8 @@ pub(crate) struct Shared {
     resulted: Condvar,
     broken: OnceLock<Broken>,
     pub(crate) log: Mutex<Log>,
-    pub(crate) counters: Counters,
+    /// By rank, the messages that this rank has sent to it.
+    pub(crate) sent: Mutex<Vec<Traffic>>,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -131,9 +110,12 @@ impl Shared {
         }
     }
 
-    pub(crate) fn traffic(&self) -> Traffic {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { messages, bytes, eager, packets } = &self.counters;
-        Traffic { messages: read(messages), bytes: read(bytes), eager: read(eager), packets: read(packets) }
+    /// Counts something sent to a rank.
+    pub(crate) fn count(&self, to: usize, add: impl FnOnce(&mut Traffic)) {
+        let mut sent = lock(&self.sent);
+        if sent.len() <= to {
+            sent.resize(to + 1, Traffic::default());
+        }
+        add(&mut sent[to]);
     }
 }

@@ -4,23 +4,29 @@
 //! Copies on different links, or in the two directions of a duplex link, do not affect each other. Between two devices
 //! without a direct link, a copy goes through host memory, over one link and then the other. A copy between two
 //! replicas in one device's memory takes a launch and is limited by the memory's own rate.
+//!
+//! Over a switch, a copy occupies the sender's port, the receiver's port and the uplinks between them at the same time,
+//! each for `bytes / rate` of its own, beginning when all of them are free. It arrives when the slowest has carried it
+//! and the latency has passed.
 
 use crate::engine::Nanos;
 use crate::ids::SpaceId;
-use crate::machine::Machine;
-use crate::sim::{LinkModel, SimulatedMachine};
+use crate::machine::{Machine, UnitKind};
+use crate::sim::{LinkModel, SimulatedMachine, SwitchModel};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// All links of a simulated machine.
+/// All links of a simulated machine. A lane comes into being with the first copy that takes it.
 #[derive(Debug)]
 pub(super) struct Links {
+    model: SimulatedMachine,
+    /// The kind of each space's device; `None` for the host.
+    kinds: Vec<Option<UnitKind>>,
     lanes: Vec<Lane>,
-    /// For each ordered pair of spaces, the lanes that a copy takes one after another.
-    routes: Vec<SmallVec<[usize; 2]>>,
-    spaces: usize,
+    numbers: FxHashMap<Key, usize>,
 }
 
-/// One direction of a duplex link, or both directions of a link that is not duplex.
+/// One direction of a duplex link, both directions of a link that is not duplex, or a port of a switch.
 #[derive(Debug)]
 struct Lane {
     latency_ns: f64,
@@ -28,65 +34,96 @@ struct Lane {
     free_at: Nanos,
 }
 
-/// Key of a lane: the link, the link's ends unless all pairs share it, and the direction if it has two.
-type Key = (usize, Option<(SpaceId, SpaceId)>, bool);
+/// Key of a lane. The first number is that of the link in the machine file.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// The link's ends unless all pairs share it, and the direction if it has two.
+    Link(usize, Option<(SpaceId, SpaceId)>, bool),
+    /// A device's port, outwards or inwards.
+    Port(usize, SpaceId, bool),
+    /// A leaf switch's connection to the others, upwards or downwards.
+    Uplink(usize, usize, bool),
+}
+
+/// The lanes that a copy occupies at the same time, and the latency after that.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Leg {
+    lanes: SmallVec<[usize; 4]>,
+    latency_ns: Nanos,
+}
 
 impl Links {
     /// Creates the links that `model` defines between the spaces of `machine`.
     pub(super) fn new(model: &SimulatedMachine, machine: &Machine) -> Self {
-        let mut links = Self { lanes: Vec::new(), routes: Vec::new(), spaces: machine.num_spaces() };
         let kind = |space: SpaceId| space.device().map(|device| machine.unit(machine.unit_of_device(device)).kind);
-        let mut keys: Vec<Key> = Vec::new();
-        for from in machine.spaces() {
-            for to in machine.spaces() {
-                let mut legs = SmallVec::new();
-                let mut leg = |from: SpaceId, to: SpaceId| {
-                    let Some((number, link)) = model.link(kind(from), kind(to)) else { return false };
-                    legs.push(links.lane(&mut keys, number, link, from, to));
-                    true
-                };
-                if from != to && !leg(from, to) {
-                    leg(from, SpaceId::HOST);
-                    leg(SpaceId::HOST, to);
-                }
-                if from == to
-                    && let Some(units) = kind(from).and_then(|kind| model.units(kind))
-                {
-                    let (latency_ns, bytes_per_s) = (units.launch_ns, 1e9 / units.otherwise.ns);
-                    let inside =
-                        LinkModel { between: [kind(from); 2], latency_ns, bytes_per_s, shared: false, duplex: false };
-                    legs.push(links.lane(&mut keys, usize::MAX, &inside, from, to));
-                }
-                links.routes.push(legs);
-            }
-        }
-        links
+        let kinds = machine.spaces().map(kind).collect();
+        Self { model: model.clone(), kinds, lanes: Vec::new(), numbers: FxHashMap::default() }
     }
 
-    fn lane(&mut self, keys: &mut Vec<Key>, number: usize, link: &LinkModel, from: SpaceId, to: SpaceId) -> usize {
-        let ends = (!link.shared).then(|| (from.min(to), from.max(to)));
-        // If devices of one kind share a link, the forward direction is towards the larger device index.
-        let key = (number, ends, link.duplex && from < to);
-        keys.iter().position(|known| *known == key).unwrap_or_else(|| {
-            keys.push(key);
-            let ns_per_byte = 1e9 / link.bytes_per_s;
-            self.lanes.push(Lane { latency_ns: link.latency_ns, ns_per_byte, free_at: 0 });
-            keys.len() - 1
+    /// Returns the legs that a copy takes, one after the other.
+    pub(super) fn route(&mut self, from: SpaceId, to: SpaceId) -> (Leg, Option<Leg>) {
+        if from == to {
+            return (self.inside(from), None);
+        }
+        match self.leg(from, to) {
+            Some(leg) => (leg, None),
+            None => {
+                let mut via_host = |from, to| self.leg(from, to).expect("a link joins the host and each device");
+                (via_host(from, SpaceId::HOST), Some(via_host(SpaceId::HOST, to)))
+            }
+        }
+    }
+
+    /// A copy within one memory.
+    fn inside(&mut self, space: SpaceId) -> Leg {
+        let units = self.kinds[space.index()].and_then(|kind| self.model.units(kind));
+        let units = units.expect("only devices copy within their memory");
+        let (launch_ns, ns_per_byte) = (units.launch_ns, units.otherwise.ns);
+        let lane = self.lane(Key::Link(usize::MAX, Some((space, space)), false), launch_ns, ns_per_byte);
+        Leg { lanes: SmallVec::from_slice(&[lane]), latency_ns: 0 }
+    }
+
+    fn leg(&mut self, from: SpaceId, to: SpaceId) -> Option<Leg> {
+        let (number, link) = self.model.link(self.kinds[from.index()], self.kinds[to.index()])?;
+        let LinkModel { latency_ns, bytes_per_s, shared, duplex, switch, .. } = *link;
+        let ns_per_byte = 1e9 / bytes_per_s;
+        let Some(SwitchModel { leaves }) = switch else {
+            let ends = (!shared).then(|| (from.min(to), from.max(to)));
+            // If devices of one kind share a link, the forward direction is towards the larger device index.
+            let lane = self.lane(Key::Link(number, ends, duplex && from < to), latency_ns, ns_per_byte);
+            return Some(Leg { lanes: SmallVec::from_slice(&[lane]), latency_ns: 0 });
+        };
+        let ports = [Key::Port(number, from, true), Key::Port(number, to, false)];
+        let mut lanes: SmallVec<[usize; 4]> = ports.into_iter().map(|port| self.lane(port, 0.0, ns_per_byte)).collect();
+        if let Some((devices, rate)) = leaves {
+            let [from, to] = [from, to].map(|space| (space.index() - 1) / devices);
+            if from != to {
+                let uplinks = [Key::Uplink(number, from, true), Key::Uplink(number, to, false)];
+                lanes.extend(uplinks.map(|uplink| self.lane(uplink, 0.0, 1e9 / rate)));
+            }
+        }
+        Some(Leg { lanes, latency_ns: latency_ns.ceil() as Nanos })
+    }
+
+    fn lane(&mut self, key: Key, latency_ns: f64, ns_per_byte: f64) -> usize {
+        *self.numbers.entry(key).or_insert_with(|| {
+            self.lanes.push(Lane { latency_ns, ns_per_byte, free_at: 0 });
+            self.lanes.len() - 1
         })
     }
 
-    /// Returns the lanes that a copy takes, in order.
-    pub(super) fn route(&self, from: SpaceId, to: SpaceId) -> &[usize] {
-        &self.routes[from.index() * self.spaces + to.index()]
-    }
-
-    /// Sends bytes over a lane after all bytes sent earlier. Returns how long they wait for the lane, and when they
+    /// Sends bytes over a leg after all bytes sent earlier. Returns how long they wait for its lanes, and when they
     /// arrive.
-    pub(super) fn send(&mut self, now: Nanos, lane: usize, bytes: u64) -> (Nanos, Nanos) {
-        let lane = &mut self.lanes[lane];
-        let takes = lane.latency_ns + bytes as f64 * lane.ns_per_byte;
-        let begins = lane.free_at.max(now);
-        lane.free_at = begins.saturating_add(takes.ceil() as Nanos);
-        (begins - now, lane.free_at)
+    pub(super) fn send(&mut self, now: Nanos, leg: &Leg, bytes: u64) -> (Nanos, Nanos) {
+        let free_at = leg.lanes.iter().map(|lane| self.lanes[*lane].free_at).max().unwrap_or(0);
+        let begins = free_at.max(now);
+        let mut last = begins;
+        for lane in &leg.lanes {
+            let lane = &mut self.lanes[*lane];
+            let takes = lane.latency_ns + bytes as f64 * lane.ns_per_byte;
+            lane.free_at = begins.saturating_add(takes.ceil() as Nanos);
+            last = last.max(lane.free_at);
+        }
+        (begins - now, last.saturating_add(leg.latency_ns))
     }
 }

@@ -10,7 +10,7 @@
 //!    submitting thread, the result is always the same, to the nanosecond.
 //! 2. Policies learn only from samples of tasks that have run. No other module reads the figures of the machine file.
 
-use super::links::Links;
+use super::links::{Leg, Links};
 use super::progress::{ClassId, Progress};
 use crate::coherence::CopyId;
 use crate::depend::{Kinds, OwnedTask};
@@ -78,8 +78,8 @@ struct Arrival {
     since: Nanos,
     /// Total past and future time that the copy spends waiting for links.
     waited: Nanos,
-    /// Second link on the copy's route, if it has one.
-    then: Option<usize>,
+    /// Second leg of the copy's route, if it has one.
+    then: Option<Leg>,
 }
 
 impl Arrival {
@@ -178,13 +178,12 @@ impl World {
     /// Sends off a copy.
     pub(super) fn copy(&mut self, order: &CopyOrder) {
         let bytes = (order.block.volume() * order.element_bytes) as u64;
-        let route = self.links.route(order.from.space, order.to.space);
-        let (first, then) = (route[0], route.get(1).copied());
-        self.send(Arrival { at: self.now, sent: 0, copy: order.copy, bytes, since: self.now, waited: 0, then }, first);
+        let (first, then) = self.links.route(order.from.space, order.to.space);
+        self.send(Arrival { at: self.now, sent: 0, copy: order.copy, bytes, since: self.now, waited: 0, then }, &first);
     }
 
-    fn send(&mut self, copy: Arrival, lane: usize) {
-        let (waits, at) = self.links.send(self.now, lane, copy.bytes);
+    fn send(&mut self, copy: Arrival, leg: &Leg) {
+        let (waits, at) = self.links.send(self.now, leg, copy.bytes);
         self.sent += 1;
         self.copies.push(Reverse(Arrival { at, sent: self.sent, waited: copy.waited + waits, ..copy }));
     }
@@ -200,8 +199,11 @@ impl World {
                 (Some(at), ends) if ends.is_none_or(|(end, _)| at <= end) => {
                     let Reverse(arrival) = self.copies.pop()?;
                     self.now = at;
-                    match arrival.then {
-                        Some(lane) => self.send(Arrival { then: None, ..arrival }, lane),
+                    match &arrival.then {
+                        Some(leg) => {
+                            let leg = leg.clone();
+                            self.send(Arrival { then: None, ..arrival }, &leg);
+                        }
                         None => return Some((Event::Copied(arrival.copy, Some(arrival.time(at))), None)),
                     }
                 }

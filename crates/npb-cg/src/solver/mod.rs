@@ -149,7 +149,7 @@ impl<'rt> Solver<'rt> {
         self.finish(step)
     }
 
-    fn solve(&self, front: &impl Front) -> Result<(), SubmitError> {
+    fn solve(&self, front: &impl Front<Error = SubmitError>) -> Result<(), SubmitError> {
         self.begin(front)?;
         (0..CG_ITERATIONS).try_for_each(|iteration| self.iterate(front, iteration))
     }
@@ -161,7 +161,7 @@ impl<'rt> Solver<'rt> {
     }
 
     /// Sets z = 0, r = p = x, ρ₀ = x · x, and all other scalars to zero.
-    fn begin(&self, front: &impl Front) -> Result<(), SubmitError> {
+    fn begin(&self, front: &impl Front<Error = SubmitError>) -> Result<(), SubmitError> {
         let scalars = (
             self.rho.output(),
             self.p_dot_q.output(),
@@ -207,7 +207,7 @@ impl<'rt> Solver<'rt> {
     }
 
     /// Submits or records one CG iteration: three phases, each with one task per block.
-    fn iterate(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
+    fn iterate(&self, front: &impl Front<Error = SubmitError>, k: usize) -> Result<(), SubmitError> {
         self.multiply(front, k)?;
         self.update_residual(front, k)?;
         let (p, next_p, p_dot_q) = (&self.p[k % 2], &self.p[(k + 1) % 2], self.p_dot_q.slice(k..k + 1));

@@ -20,7 +20,7 @@ use super::{Block, Solver};
 
 impl Solver<'_> {
     /// Computes q = A p and p · q.
-    pub(super) fn multiply(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
+    pub(super) fn multiply(&self, front: &impl Front<Error = SubmitError>, k: usize) -> Result<(), SubmitError> {
         let (p, p_dot_q) = (&self.p[k % 2], self.p_dot_q.slice(k..k + 1));
         let vectors = |q: Range<usize>| (p.input(), self.q.slice(q).output(), p_dot_q.reduction(Sum));
         let mut blocks = self.blocks.iter().enumerate();
@@ -69,7 +69,7 @@ impl Solver<'_> {
     }
 
     /// Computes r -= α q and r · r.
-    pub(super) fn update_residual(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
+    pub(super) fn update_residual(&self, front: &impl Front<Error = SubmitError>, k: usize) -> Result<(), SubmitError> {
         let (rho, p_dot_q) = (self.rho.slice(k..k + 1), self.p_dot_q.slice(k..k + 1));
         for Block { rows, .. } in &self.blocks {
             let scalars = (rho.input(), p_dot_q.input());

@@ -23,16 +23,17 @@ use crate::mz::gpu::batch::{Batch as Launches, faces_of};
 use crate::mz::initial::initialise;
 use crate::mz::operator;
 use crate::mz::physics::Mesh;
-use crate::mz::program::{Program, add_norms};
+use crate::mz::program::{Field, Program, add_norms};
 use crate::mz::serial::step;
 use crate::mz::stages::described;
 use crate::mz::zones::Neighbours;
+use crate::platform::Platform;
 
-type Result<T = ()> = std::result::Result<T, SubmitError>;
+type Result<F> = std::result::Result<(), <F as Front>::Error>;
 
 /// Zones that are advanced together.
 pub(super) struct Batch {
-    number: usize,
+    pub(super) number: usize,
     places: Arc<[gpu::batch::Place]>,
     launches: Arc<Launches>,
     u: Data<f64>,
@@ -160,23 +161,20 @@ fn send_faces(place: &gpu::batch::Place, u: &ArrayView4<'_, f64>, faces: &mut [f
     send(u, faces);
 }
 
-impl Program<'_> {
+impl<P: Platform> Program<'_, P> {
     /// Computes the forcing terms of a batch.
-    pub(super) fn force_batch(&self, batch: &Batch) -> Result {
+    pub(super) fn force_batch(&self, batch: &Batch) -> Result<P> {
         let places = batch.places.clone();
-        let task = self.rt.task("force", (batch.forcing.inout(),));
-        task.cpu(move |_, (forcing,)| {
+        self.rt.on_cores("force", (batch.forcing.inout(),), Hints::default(), move |_, (forcing,)| {
             fields_mut(&places, forcing).for_each(|(place, forcing)| operator::force(&place.mesh, forcing));
         })
-        .submit()
-        .map(drop)
     }
 
     /// Sets the initial state of a batch, and for LU its residual.
-    pub(super) fn begin_batch(&self, batch: &Batch) -> Result {
+    pub(super) fn begin_batch(&self, batch: &Batch) -> Result<P> {
         let (places, has_residual) = (batch.places.clone(), self.benchmark == Benchmark::Lu);
-        let task = self.rt.task("initialise", (batch.u.output(), batch.forcing.input(), batch.r.inout()));
-        task.cpu(move |unit, (u, forcing, r)| {
+        let accesses = (batch.u.output(), batch.forcing.input(), batch.r.inout());
+        self.rt.on_cores("initialise", accesses, Hints::default(), move |unit, (u, forcing, r)| {
             let zones = fields_mut(&places, u).zip(fields(&places, forcing)).zip(fields_mut(&places, r));
             for (((place, mut u), forcing), (_, r)) in zones {
                 initialise(&place.mesh, u.view_mut());
@@ -185,12 +183,10 @@ impl Program<'_> {
                 }
             }
         })
-        .submit()
-        .map(drop)
     }
 
     /// Submits or records a batch's step, which reads set `from` and writes the other set.
-    pub(super) fn whole_batch(&self, front: &impl Front, batch: &Batch, from: usize) -> Result {
+    pub(super) fn whole_batch<F: Front>(&self, front: &F, batch: &Batch, from: usize) -> Result<F> {
         let (benchmark, log, number) = (self.benchmark, self.log.clone(), batch.number);
         let (places, launches, step) = (batch.places.clone(), batch.launches.clone(), step(benchmark));
         let title = described(benchmark, "step", &places[0].mesh).0;
@@ -222,7 +218,7 @@ impl Program<'_> {
     }
 
     /// Submits the task that sends a batch's faces as set `set`.
-    pub(super) fn send_batch(&self, batch: &Batch, set: usize) -> Result {
+    pub(super) fn send_batch(&self, batch: &Batch, set: usize) -> Result<P> {
         let (places, launches) = (batch.places.clone(), batch.launches.clone());
         let to = self.batches.sets[set].slice(batch.sent.clone()).output();
         Front::task(
@@ -238,7 +234,7 @@ impl Program<'_> {
     }
 
     /// Copies the faces in set `set` to a batch's arrays.
-    pub(super) fn settle_batch(&self, batch: &Batch, set: usize) -> Result {
+    pub(super) fn settle_batch(&self, batch: &Batch, set: usize) -> Result<P> {
         let (places, launches) = (batch.places.clone(), batch.launches.clone());
         Front::task(
             self.rt,
@@ -250,19 +246,17 @@ impl Program<'_> {
         )
     }
 
-    /// Adds the norms of a batch's zones to `sums`.
-    pub(super) fn norms_of_batch(&self, batch: &Batch, sums: &Data<f64>) -> Result {
+    /// Sets `sums` to the norms of a batch's zones.
+    pub(super) fn norms_of_batch(&self, batch: &Batch, sums: &Field) -> Result<P> {
         let (places, benchmark) = (batch.places.clone(), self.benchmark);
-        let accesses = (batch.u.input(), batch.forcing.input(), batch.r.inout(), sums.reduction(Sum));
-        let task = self.rt.task("norms", accesses);
-        task.cpu(move |unit, (u, forcing, r, sums)| {
+        let accesses = (batch.u.input(), batch.forcing.input(), batch.r.inout(), sums.output());
+        self.rt.on_cores("norms", accesses, Hints::default(), move |unit, (u, forcing, r, mut sums)| {
+            sums.fill(0.0);
             let zones = fields(&places, u).zip(fields(&places, forcing)).zip(fields_mut(&places, r));
             for ((u, forcing), (place, r)) in zones {
-                add_norms(benchmark, &place.mesh, &u, &forcing, r, sums, unit.inner_cores());
+                add_norms(benchmark, &place.mesh, &u, &forcing, r, sums.view_mut(), unit.inner_cores());
             }
         })
-        .submit()
-        .map(drop)
     }
 
     fn beside_batch(&self, batch: &Batch) -> Hints<'_> {

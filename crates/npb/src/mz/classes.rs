@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use thalweg::sched::Neighbour;
 
+use super::exchange::{Side, outer_face};
 use super::physics::{COMPONENTS, Mesh};
 use super::zones::{Neighbours, Shape, widths};
 
@@ -144,5 +146,20 @@ impl Problem {
     /// Returns each zone's neighbours, in zone order.
     pub fn neighbours(&self) -> Vec<Neighbours> {
         (0..self.zones[0] * self.zones[1]).map(|zone| Neighbours::of(zone, self.zones)).collect()
+    }
+
+    /// Returns each zone's points, and the faces that it receives in a step, by which zones are distributed.
+    pub fn zones_to_share(&self, benchmark: Benchmark) -> (Vec<f64>, Vec<Vec<Neighbour>>) {
+        let shapes: Vec<Shape> = self.meshes(benchmark).iter().map(|mesh| mesh.shape).collect();
+        let received = |(Neighbours { west, east, south, north }, shape): (Neighbours, &Shape)| {
+            let face = |(index, side)| {
+                let (components, z, y, x) = outer_face(*shape, side);
+                let numbers: usize = [components, z, y, x].iter().map(ExactSizeIterator::len).product();
+                Neighbour { index, bytes: (numbers * size_of::<f64>()) as u64 }
+            };
+            [west, east, south, north].into_iter().zip(Side::ALL).map(face).collect()
+        };
+        let faces = self.neighbours().into_iter().zip(&shapes).map(received).collect();
+        (shapes.iter().map(|shape| shape.points() as f64).collect(), faces)
     }
 }

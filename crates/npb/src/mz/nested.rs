@@ -26,6 +26,7 @@ use crate::mz::program::{Program, Zone};
 use crate::mz::rows::divide;
 use crate::mz::stages::{Stage, described};
 use crate::mz::{bt, lu, sp};
+use crate::platform::Platform;
 
 /// Minimum work of a chunk, in millions of operations. This takes a core some 100 µs.
 pub const WORTH: f64 = 0.5;
@@ -38,9 +39,9 @@ pub fn chunks(all: Range<usize>, operations: f64) -> Vec<Range<usize>> {
     divide(all, ((operations / WORTH) as usize).clamp(1, MOST), 1)
 }
 
-impl Program<'_> {
+impl<P: Platform> Program<'_, P> {
     /// Submits, or records, a zone's step after the exchange as a task with children.
-    pub(super) fn nested(&self, front: &impl Front, zone: &Zone) -> Result<(), SubmitError> {
+    pub(super) fn nested<F: Front>(&self, front: &F, zone: &Zone) -> Result<(), F::Error> {
         let step = ZoneStep { benchmark: self.benchmark, zone: zone.clone(), log: self.log.clone() };
         let (name, _) = described(self.benchmark, "step", &zone.mesh);
         let accesses = (zone.u.weak_inout(), zone.forcing.weak_input(), zone.r.weak_inout());

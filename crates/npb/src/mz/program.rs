@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
 use thalweg::prelude::*;
-use thalweg::sched::Neighbour;
 use thalweg::task::IterationSpace;
 
 use crate::Result;
@@ -28,10 +27,11 @@ use crate::mz::norms::{error_norms, residual_norms, surface_integral};
 use crate::mz::operator;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::plain_loop::{self, PlainLoop, ZoneMut};
-use crate::mz::stages::RESIDUAL;
+use crate::mz::stages::{RESIDUAL, Writes};
 use crate::mz::verify::Norms;
 use crate::mz::whole::Faces;
 use crate::mz::zones::Neighbours;
+use crate::platform::Platform;
 
 /// A field with five components on a zone, of shape `[5, nz, ny, nx]`.
 pub type Field = Data<f64, Ix4>;
@@ -109,27 +109,16 @@ impl Zone {
     }
 }
 
-/// Returns the data that a zone receives in a step, which is one face from each neighbour.
-fn received(&Neighbours { west, east, south, north }: &Neighbours, zone: &Zone) -> Vec<Neighbour> {
-    let face = |index, side| {
-        let (components, z, y, x) = outer_face(zone.mesh.shape, side);
-        let numbers: usize = [components, z, y, x].iter().map(ExactSizeIterator::len).product();
-        Neighbour { index, bytes: (numbers * size_of::<f64>()) as u64 }
-    };
-    let [w, e, s, n] = Side::ALL;
-    vec![face(west, w), face(east, e), face(south, s), face(north, n)]
-}
-
 /// Recorded steps of all zones.
-pub struct RecordedSteps<'p> {
-    program: &'p Program<'p>,
+pub struct RecordedSteps<'p, P: Platform = Runtime> {
+    program: &'p Program<'p, P>,
     recording: Recording,
     steps: usize,
     /// With whole steps, the set of faces that the first step reads.
     from: Option<usize>,
 }
 
-impl RecordedSteps<'_> {
+impl<P: Platform> RecordedSteps<'_, P> {
     /// Returns how many steps a replay performs: an even number of whole steps, otherwise one.
     pub fn steps(&self) -> usize {
         self.steps
@@ -139,8 +128,8 @@ impl RecordedSteps<'_> {
     ///
     /// # Errors
     /// Returns the same errors as [`Recording::replay`].
-    pub fn replay(&mut self) -> std::result::Result<(), SubmitError> {
-        let Some(from) = self.from else { return self.recording.replay() };
+    pub fn replay(&mut self) -> Result<()> {
+        let Some(from) = self.from else { return Ok(self.recording.replay()?) };
         let sent = self.program.faces.sent().set();
         if sent != Some(from) {
             self.program.send(from)?;
@@ -151,9 +140,9 @@ impl RecordedSteps<'_> {
     }
 }
 
-/// All zones of a run, and the runtime that runs it.
-pub struct Program<'rt> {
-    pub(super) rt: &'rt Runtime,
+/// All zones of a run, and the platform that runs it.
+pub struct Program<'rt, P: Platform = Runtime> {
+    pub(super) rt: &'rt P,
     pub(super) benchmark: Benchmark,
     pub(super) settings: Settings,
     /// The zones, in zone order; none if they are in batches.
@@ -166,19 +155,20 @@ pub struct Program<'rt> {
     pub(super) log: Arc<Log>,
 }
 
-impl<'rt> Program<'rt> {
+impl<'rt, P: Platform> Program<'rt, P> {
     /// Registers the zones' data; computes nothing yet.
-    pub fn new(rt: &'rt Runtime, benchmark: Benchmark, problem: &Problem, settings: Settings) -> Self {
+    pub fn new(rt: &'rt P, benchmark: Benchmark, problem: &Problem, settings: Settings) -> Self {
         let has_correction = benchmark == Benchmark::Lu && settings.fuse == Fuse::Stages;
         let (meshes, neighbours) = (problem.meshes(benchmark), problem.neighbours());
         let (meshes, batched) = match settings.fuse {
             Fuse::Batch => (Vec::new(), meshes),
             _ => (meshes, Vec::new()),
         };
-        let batches = Batches::new(rt, &batched, &neighbours, rt.machine().units().len());
+        let runtime = rt.runtime();
+        let batches = Batches::new(runtime, &batched, &neighbours, runtime.machine().units().len());
         let of_zone = if has_correction { 4 } else { 3 };
         let shapes = meshes.iter().flat_map(|mesh| std::iter::repeat_n(mesh.shape.array(), of_zone));
-        let mut fields = rt.zeros_together(shapes).into_iter();
+        let mut fields = runtime.zeros_together(shapes).into_iter();
         let zone = |(number, mesh): (usize, Mesh)| {
             let mut field = |name| {
                 let field = fields.next().expect("a field for each shape");
@@ -188,12 +178,15 @@ impl<'rt> Program<'rt> {
             Zone { number, mesh, u, forcing, r, w: has_correction.then(|| field("w")) }
         };
         let zones: Vec<Zone> = meshes.into_iter().enumerate().map(zone).collect();
-        let faces = Faces::new(rt, &zones);
-        let weights: Vec<_> = zones.iter().map(|zone| zone.mesh.shape.points() as f64).collect();
-        let exchange = neighbours.iter().zip(&zones).map(|(beside, zone)| received(beside, zone)).collect();
+        let faces = Faces::new(runtime, &zones);
+        zones.iter().for_each(|zone| zone.fields().for_each(|field| rt.own(field, zone.number)));
+        faces.of_zones().for_each(|(zone, face)| rt.own(face, zone));
         let space = match settings.fuse {
             Fuse::Batch => IterationSpace::new("batches", batches.weights()),
-            _ => IterationSpace::new("zones", weights).with_exchange(exchange),
+            _ => {
+                let (weights, exchange) = problem.zones_to_share(benchmark);
+                IterationSpace::new("zones", weights).with_exchange(exchange)
+            }
         };
         let log = Arc::new(Log::new(space.len()));
         Self { rt, benchmark, settings, zones, batches, faces, neighbours, space, log }
@@ -220,7 +213,7 @@ impl<'rt> Program<'rt> {
         self.prepare()?;
         let mut recorded = if replay { Some(self.record(steps)?) } else { None };
         let mut periods = Vec::new();
-        let start = self.rt.now();
+        let start = self.rt.runtime().now();
         let mut done = 0;
         while done < steps {
             let steps = match &mut recorded {
@@ -237,11 +230,11 @@ impl<'rt> Program<'rt> {
             done += steps;
         }
         self.rt.wait()?;
-        let mut total = self.rt.now() - start;
+        let mut total = self.rt.runtime().now() - start;
         self.log.close();
         let norms = self.norms()?;
         if self.benchmark == Benchmark::Lu {
-            total = self.rt.now() - start; // LU's official time includes the norms
+            total = self.rt.runtime().now() - start; // LU's official time includes the norms
         }
         Ok((Times { total, periods }, norms))
     }
@@ -278,7 +271,8 @@ impl<'rt> Program<'rt> {
         *self.faces.sent() = Sent::Nothing;
         for zone in &self.zones {
             let mesh = zone.mesh;
-            self.rt.task("initialise", (zone.u.output(),)).cpu(move |_, (u,)| initialise(&mesh, u)).submit()?;
+            self.rt
+                .on_cores("initialise", (zone.u.output(),), Hints::default(), move |_, (u,)| initialise(&mesh, u))?;
             if self.benchmark == Benchmark::Lu {
                 self.residual(self.rt, zone, RESIDUAL)?;
             }
@@ -288,8 +282,8 @@ impl<'rt> Program<'rt> {
 
     fn force(&self, zone: &Zone) -> Result<()> {
         let mesh = zone.mesh;
-        let task = self.rt.task("force", (zone.forcing.inout(),));
-        task.cpu(move |_, (forcing,)| operator::force(&mesh, forcing)).submit()?;
+        let accesses = (zone.forcing.inout(),);
+        self.rt.on_cores("force", accesses, Hints::default(), move |_, (forcing,)| operator::force(&mesh, forcing))?;
         Ok(())
     }
 
@@ -310,7 +304,7 @@ impl<'rt> Program<'rt> {
         }
         let wait = || if self.settings.periods { self.rt.wait() } else { Ok(()) };
         Front::begin(self.rt, &self.space);
-        let start = self.rt.now();
+        let start = self.rt.runtime().now();
         for zone in &self.zones {
             self.exchange(self.rt, zone)?;
             if exchange == Exchange::OneByOne {
@@ -318,12 +312,12 @@ impl<'rt> Program<'rt> {
             }
         }
         wait()?;
-        let exchanged = self.rt.now();
+        let exchanged = self.rt.runtime().now();
         for zone in &self.zones {
             self.advance(self.rt, zone)?;
         }
         wait()?;
-        let periods = Periods { computation: self.rt.now() - exchanged, communication: exchanged - start };
+        let periods = Periods { computation: self.rt.runtime().now() - exchanged, communication: exchanged - start };
         Ok(self.settings.periods.then_some(periods))
     }
 
@@ -332,13 +326,14 @@ impl<'rt> Program<'rt> {
     /// except that at least two whole steps are.
     ///
     /// # Errors
-    /// Returns an error if a task is refused.
-    pub fn record(&self, steps: usize) -> std::result::Result<RecordedSteps<'_>, SubmitError> {
+    /// Returns an error if a task is refused, or if the platform is more than one runtime.
+    pub fn record(&self, steps: usize) -> Result<RecordedSteps<'_, P>> {
+        let rt = self.rt.single().ok_or("cannot record steps of several ranks; try without replay")?;
         let (steps, from) = match self.settings.fuse {
             Fuse::Whole | Fuse::Batch => (self.whole_steps_recorded(steps), Some(self.sent()?)),
             _ => (1, None),
         };
-        let recording = self.rt.record(|recorder| {
+        let recording = rt.record(|recorder| {
             if let Some(from) = from {
                 return self.whole_steps(recorder, steps, from);
             }
@@ -360,9 +355,11 @@ impl<'rt> Program<'rt> {
         if self.settings.fuse == Fuse::Batch {
             return Err("cannot run a plain loop: the zones are in batches; try the fusion `whole`".into());
         }
-        let faces = self.faces.sets.iter().flatten().flatten();
+        let rt = self.rt.single().ok_or("cannot run a plain loop on several ranks; try a single runtime")?;
+        let Self { benchmark, zones, faces, neighbours, .. } = self;
+        let all_faces = faces.of_zones().map(|(_, face)| face);
         let accesses: Vec<_> =
-            self.zones.iter().flat_map(Zone::fields).chain(faces).map(|field| field.inout()).collect();
+            zones.iter().flat_map(Zone::fields).chain(all_faces).map(|field| field.inout()).collect();
         let mut result = None;
         let body = |arrays: Vec<ArrayViewMut4<'_, f64>>| {
             let mut arrays = arrays.into_iter();
@@ -374,15 +371,14 @@ impl<'rt> Program<'rt> {
                 r: next(),
                 w: w.is_some().then(&mut next),
             };
-            let zones = self.zones.iter().map(zone).collect();
+            let arrays_of_zones = zones.iter().map(zone).collect();
             let mut next = || arrays.next().expect("the task accesses every face of every zone");
-            let mut set = || self.zones.iter().map(|_| [next(), next(), next(), next()]).collect();
-            let (sets, mut sent) = ([set(), set()], self.faces.sent());
+            let mut set = || zones.iter().map(|_| [next(), next(), next(), next()]).collect();
+            let (sets, mut sent) = ([set(), set()], faces.sent());
             let faces = plain_loop::Faces { sets, sent: &mut sent };
-            result = Some(work(PlainLoop::new(self.benchmark, zones, faces, &self.neighbours, units)));
+            result = Some(work(PlainLoop::new(*benchmark, arrays_of_zones, faces, neighbours, units)));
         };
-        self.rt
-            .scope(|scope| scope.task("loop", accesses).host(move |_, arrays| body(arrays)).submit().map(drop))??;
+        rt.scope(|scope| scope.task("loop", accesses).host(move |_, arrays| body(arrays)).submit().map(drop))??;
         Ok(result
             .ok_or("cannot run a plain loop: the task was only simulated; try a runtime without a simulated machine")?)
     }
@@ -395,7 +391,7 @@ impl<'rt> Program<'rt> {
     /// Copies the neighbours' inner faces to a zone's outer faces, on the unit where the zone resides, because only
     /// the computation is distributed and measured (González-Tallada & Morancho 2023, figures 11 and 14; González
     /// Tallada & Morancho 2024, §4.4).
-    fn exchange(&self, front: &impl Front, zone: &Zone) -> std::result::Result<(), SubmitError> {
+    fn exchange<F: Front>(&self, front: &F, zone: &Zone) -> std::result::Result<(), F::Error> {
         let Neighbours { west, east, south, north } = self.neighbours[zone.number];
         let from = |neighbour: usize, side| {
             let Zone { u, mesh, .. } = &self.zones[neighbour];
@@ -427,19 +423,27 @@ impl<'rt> Program<'rt> {
     /// Returns an error if a task is refused or fails.
     pub fn norms(&self) -> Result<Norms> {
         self.settle()?;
-        let sums = self.rt.data(vec![0.0; SUMS]).named("norms");
+        let mut parts = Vec::new();
+        let mut part = |zone| {
+            let part = self.rt.runtime().zeros([SUMS, 1, 1, 1]).named("norms");
+            self.rt.own(&part, zone);
+            parts.push(part.clone());
+            part
+        };
         for zone in &self.zones {
             let (mesh, benchmark) = (zone.mesh, self.benchmark);
-            let accesses = (zone.u.input(), zone.forcing.input(), zone.r.inout(), sums.reduction(Sum));
-            self.rt
-                .task("norms", accesses)
-                .cpu(move |unit, (u, forcing, r, sums)| {
-                    add_norms(benchmark, &mesh, &u, &forcing, r, sums, unit.inner_cores());
-                })
-                .submit()?;
+            let part = part(zone.number);
+            let accesses = (zone.u.input(), zone.forcing.input(), zone.r.inout(), part.output());
+            self.rt.on_cores("norms", accesses, Hints::default(), move |unit, (u, forcing, r, mut part)| {
+                part.fill(0.0);
+                add_norms(benchmark, &mesh, &u, &forcing, r, part, unit.inner_cores());
+            })?;
         }
-        self.batches.all.iter().try_for_each(|batch| self.norms_of_batch(batch, &sums))?;
-        let sums = self.rt.take(sums)?;
+        self.batches.all.iter().try_for_each(|batch| self.norms_of_batch(batch, &part(batch.number)))?;
+        let mut sums = [0.0; SUMS];
+        for part in &parts {
+            sums.iter_mut().zip(self.rt.read(part)?).for_each(|(sum, part)| *sum += part);
+        }
         self.rt.wait()?;
         Ok(Norms {
             residual: std::array::from_fn(|m| sums[m]),
@@ -456,7 +460,7 @@ pub(super) fn add_norms(
     u: &ArrayView4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
     mut r: ArrayViewMut4<'_, f64>,
-    sums: &mut [f64],
+    mut sums: Writes<'_>,
     threads: usize,
 ) {
     operator::residual(mesh, u, forcing, r.view_mut(), threads);

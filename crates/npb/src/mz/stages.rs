@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
 use thalweg::Context;
-use thalweg::error::SubmitError;
 
 use crate::front::{Front, Hints, Place};
 use crate::mz::classes::{Benchmark, Fuse};
@@ -17,6 +16,7 @@ use crate::mz::physics::Mesh;
 use crate::mz::program::{Field, Program, Zone};
 use crate::mz::serial::step;
 use crate::mz::{bt, gpu, lu, sp};
+use crate::platform::Platform;
 
 pub(super) type Reads<'a> = ArrayView4<'a, f64>;
 pub(super) type Writes<'a> = ArrayViewMut4<'a, f64>;
@@ -25,7 +25,7 @@ type Residual = fn(&Mesh, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
 /// Reads u and updates the right-hand side.
 type Sweep = fn(&Mesh, &Reads<'_>, Writes<'_>, usize);
 /// The result of submitting a task.
-type Result = std::result::Result<(), SubmitError>;
+type Result<F> = std::result::Result<(), <F as Front>::Error>;
 /// Adds a change to u.
 type Add = fn(Writes<'_>, &Reads<'_>, usize);
 
@@ -110,9 +110,9 @@ pub(super) fn gpu_step(benchmark: Benchmark) -> gpu::Step {
     }
 }
 
-impl Program<'_> {
+impl<P: Platform> Program<'_, P> {
     /// Submits, or records, a zone's step after the exchange.
-    pub(super) fn advance(&self, front: &impl Front, zone: &Zone) -> Result {
+    pub(super) fn advance<F: Front>(&self, front: &F, zone: &Zone) -> Result<F> {
         match (self.benchmark, self.settings.fuse) {
             (_, Fuse::Whole | Fuse::Batch) => unreachable!("a whole step contains its exchange"),
             (_, Fuse::Step) => self.rest(front, zone),
@@ -131,7 +131,7 @@ impl Program<'_> {
     }
 
     /// Submits or records everything in a zone's step after the exchange as one task.
-    fn rest(&self, front: &impl Front, zone: &Zone) -> Result {
+    fn rest<F: Front>(&self, front: &F, zone: &Zone) -> Result<F> {
         let (mesh, step, gpu_step) = (zone.mesh, step(self.benchmark), gpu_step(self.benchmark));
         let (stage, name, hints) = self.stage(zone, "step");
         front.task(
@@ -145,13 +145,13 @@ impl Program<'_> {
 
     /// Submits, or records, the stages of BT and SP: the residual, the stages that turn it into the change of u,
     /// the update.
-    fn factored(
+    fn factored<F: Front>(
         &self,
-        front: &impl Front,
+        front: &F,
         zone: &Zone,
         sweeps: &[(&'static str, Sweep, gpu::Sweep)],
         add: Add,
-    ) -> Result {
+    ) -> Result<F> {
         let mesh = zone.mesh;
         self.residual(front, zone, SCALED_RESIDUAL)?;
         for &(sweep_name, sweep, gpu_sweep) in sweeps {
@@ -169,7 +169,7 @@ impl Program<'_> {
 
     /// Submits, or records, the stages of LU: both sweeps, the update, and the residual that the next step begins
     /// with.
-    fn lu_stages(&self, front: &impl Front, zone: &Zone) -> Result {
+    fn lu_stages<F: Front>(&self, front: &F, zone: &Zone) -> Result<F> {
         let w = zone.w.as_ref().expect("LU in stages has a correction");
         let mesh = zone.mesh;
         let (stage, name, hints) = self.stage(zone, "forward");
@@ -193,12 +193,12 @@ impl Program<'_> {
         self.residual(front, zone, RESIDUAL)
     }
 
-    pub(super) fn residual(
+    pub(super) fn residual<F: Front>(
         &self,
-        front: &impl Front,
+        front: &F,
         zone: &Zone,
         (residual, gpu_residual): (Residual, gpu::Residual),
-    ) -> Result {
+    ) -> Result<F> {
         let mesh = zone.mesh;
         let (stage, name, hints) = self.stage(zone, "residual");
         front.task(
@@ -210,7 +210,7 @@ impl Program<'_> {
         )
     }
 
-    fn add(&self, front: &impl Front, zone: &Zone, change: &Field, add: Add, gpu_add: gpu::Add) -> Result {
+    fn add<F: Front>(&self, front: &F, zone: &Zone, change: &Field, add: Add, gpu_add: gpu::Add) -> Result<F> {
         let mesh = zone.mesh;
         let (stage, name, hints) = self.stage(zone, "add");
         front.task(

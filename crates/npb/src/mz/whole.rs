@@ -20,12 +20,13 @@ use crate::mz::gpu;
 use crate::mz::program::{Field, Program, Zone};
 use crate::mz::serial::step;
 use crate::mz::stages::gpu_step;
+use crate::platform::Platform;
 
 /// Minimum number of tasks in a recording. Replays do not overlap, so units idle at the end of each replay, and
 /// short recordings would be inefficient.
 const RECORDED: usize = 128;
 
-type Result<T = ()> = std::result::Result<T, SubmitError>;
+type Result<F, T = ()> = std::result::Result<T, <F as Front>::Error>;
 
 /// The faces that zones send each other.
 pub(super) struct Faces {
@@ -50,15 +51,22 @@ impl Faces {
         Self { sets: [0, 1].map(set), sent: Mutex::default() }
     }
 
+    /// Returns all faces, each with the zone that sends it.
+    pub(super) fn of_zones(&self) -> impl Iterator<Item = (usize, &Field)> {
+        self.sets
+            .iter()
+            .flat_map(|set| set.iter().enumerate().flat_map(|(zone, faces)| faces.iter().map(move |face| (zone, face))))
+    }
+
     /// Locks and returns the state that says which set is current.
     pub(super) fn sent(&self) -> MutexGuard<'_, Sent> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Program<'_> {
+impl<P: Platform> Program<'_, P> {
     /// Submits a whole step of all zones.
-    pub(super) fn whole_step(&self) -> Result {
+    pub(super) fn whole_step(&self) -> Result<P> {
         let from = self.sent()?;
         self.all_whole(self.rt, from)?;
         *self.faces.sent() = Sent::Stepped(1 - from);
@@ -72,7 +80,12 @@ impl Program<'_> {
     }
 
     /// Records `steps` whole steps of all zones, the first of which reads set `from`.
-    pub(super) fn whole_steps(&self, recorder: &Recorder<'_>, steps: usize, from: usize) -> Result {
+    pub(super) fn whole_steps(
+        &self,
+        recorder: &Recorder<'_>,
+        steps: usize,
+        from: usize,
+    ) -> std::result::Result<(), SubmitError> {
         for from in [from, 1 - from].into_iter().cycle().take(steps) {
             recorder.begin(&self.space);
             self.all_whole(recorder, from)?;
@@ -81,14 +94,14 @@ impl Program<'_> {
     }
 
     /// Submits or records a whole step of all zones, which reads set `from`.
-    fn all_whole(&self, front: &impl Front, from: usize) -> Result {
+    fn all_whole<F: Front>(&self, front: &F, from: usize) -> Result<F> {
         self.zones.iter().try_for_each(|zone| self.whole(front, zone, from))?;
         self.batches.all.iter().try_for_each(|batch| self.whole_batch(front, batch, from))
     }
 
     /// Returns the set that holds the zones' inner faces. Submits tasks that send the faces first if neither set
     /// holds them.
-    pub(super) fn sent(&self) -> Result<usize> {
+    pub(super) fn sent(&self) -> Result<P, usize> {
         let sent = self.faces.sent().set();
         match sent {
             Some(set) => Ok(set),
@@ -97,7 +110,7 @@ impl Program<'_> {
     }
 
     /// Submits tasks that send all zones' inner faces as set `set`.
-    pub(super) fn send(&self, set: usize) -> Result {
+    pub(super) fn send(&self, set: usize) -> Result<P> {
         for zone in &self.zones {
             let mesh = zone.mesh;
             let [west, east, south, north] = self.faces.sets[set][zone.number].each_ref().map(Data::output);
@@ -119,7 +132,7 @@ impl Program<'_> {
 
     /// Copies the faces that the last step received to the zones' arrays, if that step read them from the face
     /// arrays.
-    pub(super) fn settle(&self) -> Result {
+    pub(super) fn settle(&self) -> Result<P> {
         let Sent::Stepped(set) = *self.faces.sent() else { return Ok(()) };
         for zone in &self.zones {
             let mesh = zone.mesh;
@@ -141,7 +154,7 @@ impl Program<'_> {
     }
 
     /// Submits or records a zone's whole step, which reads set `from` and writes the other set.
-    fn whole(&self, front: &impl Front, zone: &Zone, from: usize) -> Result {
+    fn whole<F: Front>(&self, front: &F, zone: &Zone, from: usize) -> Result<F> {
         let (mesh, step, gpu_step) = (zone.mesh, step(self.benchmark), gpu_step(self.benchmark));
         let (stage, name, hints) = self.stage(zone, "step");
         let [west, east, south, north] = self.received(zone, from);

@@ -28,7 +28,6 @@ use crate::wire::{Reader, Record, Writer};
 use collective::Collectives;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Packets are sent before they are longer than this.
@@ -161,7 +160,7 @@ impl<T: Transport> Link<T> {
         if !peer.packet.is_empty() {
             let packet = std::mem::take(&mut peer.packet);
             self.transport.post(to, packet);
-            self.shared.counters.packets.fetch_add(1, Ordering::Relaxed);
+            self.shared.count(to, |sent| sent.packets += 1);
         }
     }
 
@@ -225,12 +224,14 @@ impl<T: Transport> Link<T> {
         if self.shared.broken().is_some() {
             return item.finish();
         }
-        let (len, counters) = (item.bytes().len(), &self.shared.counters);
-        counters.messages.fetch_add(1, Ordering::Relaxed);
-        counters.bytes.fetch_add(len as u64, Ordering::Relaxed);
-        let peer = &mut self.peers[to];
-        if len <= self.sizes.eager && len <= peer.credit {
-            counters.eager.fetch_add(1, Ordering::Relaxed);
+        let (len, peer) = (item.bytes().len(), &mut self.peers[to]);
+        let is_eager = len <= self.sizes.eager && len <= peer.credit;
+        self.shared.count(to, |sent| {
+            sent.messages += 1;
+            sent.bytes += len as u64;
+            sent.eager += u64::from(is_eager);
+        });
+        if is_eager {
             peer.credit -= len;
             Writer(&mut peer.packet).eager(number, check, item.bytes());
             item.finish();

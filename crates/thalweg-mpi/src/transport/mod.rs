@@ -3,7 +3,7 @@
 //! A *packet* is small, owned by the transport, and arrives in the order of sending between two ranks. A *bulk* message
 //! is a region: the transport reads it from, and writes it to, the memory of tasks, which hold it until the transport
 //! returns the item. Bulk messages are matched by their ranks and tag. A transport needs no memory for a bulk message
-//! whose receiver has not asked for it, so memory is bounded however far a sender is ahead.
+//! before its receiver has posted the receive, so memory is bounded however far a sender is ahead.
 //!
 //! A transport belongs to one thread. No call blocks.
 

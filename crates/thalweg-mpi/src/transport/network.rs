@@ -1,9 +1,9 @@
 //! A network inside one process, for tests: each rank is a thread, messages take random time, and ranks can die.
 //!
 //! Time is counted in polls of the receiver, so delays cost no waiting and do not depend on the machine's load. Packets
-//! between two ranks stay in order; all other messages overtake each other as the seed says. A region is copied when
-//! its receiver has asked for it, and not before, as by a rendezvous. What the network never does: lose, duplicate or
-//! corrupt a message between ranks that live.
+//! between two ranks stay in order. All other messages overtake each other, as determined by the seed. The network
+//! copies a region only after its receiver has posted the receive, as in a rendezvous. Between living ranks it never
+//! loses, duplicates or corrupts a message.
 
 use super::{Event, Incoming, Outgoing, Transport};
 use std::collections::{HashMap, VecDeque};
@@ -62,7 +62,7 @@ impl Network {
         self
     }
 
-    /// The ends of the network, one for each rank.
+    /// Returns the ends of the network, one for each rank.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let state = Arc::new(Mutex::new(State {
             random: self.seed ^ 0x9e37_79b9_7f4a_7c15,
@@ -97,14 +97,14 @@ struct State {
 #[derive(Default)]
 struct Inbox {
     polls: u64,
-    /// By sender, each with the poll at which it arrives.
+    /// For each sender, its packets with the poll at which each arrives.
     packets: Vec<VecDeque<(u64, Vec<u8>)>>,
     /// Regions by sender and tag, with the poll at which they may arrive.
     outgoing: HashMap<(usize, u32), (u64, Box<dyn Outgoing>)>,
     incoming: HashMap<(usize, u32), Box<dyn Incoming>>,
-    /// Regions that this rank has sent, and that have arrived.
+    /// Regions that this rank has sent and that have arrived.
     sent: Vec<Box<dyn Outgoing>>,
-    /// The number of regions that this rank has sent, and that have not arrived.
+    /// The number of regions that this rank has sent and that have not arrived.
     sending: usize,
 }
 
@@ -125,9 +125,9 @@ pub struct Endpoint {
     size: usize,
     /// The number of packets that this rank may still send before it dies.
     life: u64,
-    /// The number of deaths that have been reported here.
+    /// The number of deaths that this rank has been notified of.
     told: usize,
-    /// The number of regions that this rank has asked for.
+    /// The number of receives that this rank has posted and that have not completed.
     expected: usize,
     state: Arc<Mutex<State>>,
 }
