@@ -12,7 +12,7 @@ use crate::error::SubmitError;
 use crate::task::{Accesses, LoopAccesses, Resource, resource};
 
 impl Runtime {
-    /// Creates a resource of which tasks can use `total` at a time; see [`TaskBuilder::uses`].
+    /// Creates a resource; tasks can use up to `total` of it at a time. See [`TaskBuilder::uses`].
     ///
     /// Amounts are counted in millionths.
     ///

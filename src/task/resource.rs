@@ -9,7 +9,7 @@ const PARTS: f64 = 1e6;
 /// Largest amount. Its parts, and the parts of any smaller amount, are exact in an `f64`.
 const MOST: f64 = 9e9;
 
-/// A resource of which tasks can use a limited amount at a time, such as licenses, connections or bandwidth. Clones are
+/// A limited resource, such as licenses, connections or bandwidth, that tasks use in given amounts. Clones are
 /// handles of the same resource.
 ///
 /// Made by [`Runtime::resource`](crate::Runtime::resource); [`TaskBuilder::uses`](crate::TaskBuilder::uses) says how

@@ -46,8 +46,7 @@ fn resource_is_given_out_in_turn() {
             rt.task("task", ()).cpu(body).uses(&license, amount).submit().unwrap();
         }
         rt.wait().unwrap();
-        let order = order.lock().unwrap().clone();
-        order
+        order.lock().unwrap().clone()
     });
     assert!(explored.unwrap().distinct > 10);
 }

@@ -215,8 +215,8 @@ fn on_a_full_disk() {
         assert_eq!(failed.len(), 1, "three tiles have room, on the disk or in memory");
         let said = failed[0].to_string();
         assert!(said.contains("write failed (system error 27: File too large)"), "{said}");
-        for n in 1..3 {
-            assert_eq!(rt.read(&tiles[n]).unwrap(), [n as u64; LEN], "they are in memory");
+        for (n, tile) in tiles.iter().enumerate().take(3).skip(1) {
+            assert_eq!(rt.read(tile).unwrap(), [n as u64; LEN], "they are in memory");
         }
         // The first is on the disk. It has no room in memory until another array is gone.
         assert!(matches!(rt.read(&tiles[0]), Err(RunError::Poisoned(_))));

@@ -195,7 +195,7 @@ impl Scene<'_> {
     }
 }
 
-/// Describes a task that waits for a resource, of which another task has some.
+/// Describes a task that waits for a resource that another task has some of.
 fn resource(name: &str, shortfall: &Shortfall, holder: Option<&Root>) -> String {
     let Shortfall { needed, free, capacity, before } = *shortfall;
     let [needed, free, capacity] = [needed, free, capacity].map(amount);

@@ -70,7 +70,7 @@ use crate::trace::{Stage, Tracer, Why};
 use flow::Flow;
 use needs::forgotten_by;
 use queue::{End, Queue};
-use residency::{Drop, Residency, Shortage};
+use residency::{DroppedReplica, Residency, Shortage};
 use smallvec::SmallVec;
 use stages::{Assigned, Placed, UnderWay};
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl Placement {
         for Decision { space, instance, state, pivot } in self.queue.scheduler_mut().take_decisions() {
             tracer.decided(space, instance, state as u8, pivot);
         }
-        for Drop { data, space, bytes, why } in self.residency.take_drops() {
+        for DroppedReplica { data, space, bytes, why } in self.residency.take_drops() {
             tracer.dropped(data, space, bytes, why);
         }
         let (spaces, disk) = (self.residency.spaces(), self.residency.disk());

@@ -67,11 +67,11 @@ pub(super) struct Residency {
     /// Whether any task was ever issued.
     has_issued: bool,
     /// The replicas that were dropped since they were taken, if they are collected.
-    drops: Option<Vec<Drop>>,
+    drops: Option<Vec<DroppedReplica>>,
 }
 
 /// A replica that is dropped, for the trace.
-pub(super) struct Drop {
+pub(super) struct DroppedReplica {
     pub(super) data: DataId,
     pub(super) space: SpaceId,
     pub(super) bytes: u64,
@@ -139,7 +139,7 @@ impl Residency {
     }
 
     /// Returns the replicas that were dropped since the last call, in order.
-    pub(super) fn take_drops(&mut self) -> Vec<Drop> {
+    pub(super) fn take_drops(&mut self) -> Vec<DroppedReplica> {
         self.drops.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -323,7 +323,7 @@ impl Residency {
         if let Some(replica) = directory.find(id).filter(|replica| !replica.leaving) {
             let (space, bytes) = (replica.space, directory.bytes_of(replica));
             self.memories.leaves(space, data, id, bytes);
-            self.drops.iter_mut().for_each(|drops| drops.push(Drop { data, space, bytes, why }));
+            self.drops.iter_mut().for_each(|drops| drops.push(DroppedReplica { data, space, bytes, why }));
             directory.leave(id);
         }
     }
@@ -355,7 +355,9 @@ impl Residency {
             debug_assert!(pins == 0, "a replica of a released data object is in use");
             if !leaving {
                 self.memories.leaves(space, data, id, bytes);
-                self.drops.iter_mut().for_each(|drops| drops.push(Drop { data, space, bytes, why: Dropped::Released }));
+                self.drops
+                    .iter_mut()
+                    .for_each(|drops| drops.push(DroppedReplica { data, space, bytes, why: Dropped::Released }));
             }
             out.push(Command::Release(Box::new(Release { data, replica: id, space, bytes })));
         }
