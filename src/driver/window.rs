@@ -6,8 +6,9 @@
 //! four times the recent time between two finished tasks, but at least 50 ms. While nothing runs, is ready or is being
 //! copied, the submitter hardly waits at all. If the threads of all running bodies sleep, the minimum is halved,
 //! because the bodies may be waiting for the submitter. If a hosting thread runs the program's own code instead, the
-//! submitter waits for half of the minimum: the thread may have lost its core just before a wait. After the wait, the submitter is *granted* three times as many
-//! further tasks as are pending, and its next wait is twice as long. Tasks that finish reduce the grant.
+//! submitter waits for half of the minimum: the thread may have lost its core just before a wait. After the wait, the
+//! submitter is *granted* three times as many further tasks as are pending, and its next wait is twice as long. Tasks
+//! that finish reduce the grant.
 //!
 //! A window in bytes may limit what pending tasks allocate, as far as the program says it. A submitter takes its
 //! task's share of it *before* it submits the task, so the sum exceeds the limit only if a single task does, or if

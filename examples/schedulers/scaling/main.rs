@@ -34,7 +34,7 @@ struct Options {
     )]
     machines: Vec<PathBuf>,
     /// Numbers of nodes, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4,16,64,256")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256")]
     nodes: Vec<usize>,
     /// Programs, separated by commas, such as bt-E, lu-F or cholesky-64
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "lu-E,sp-E,cholesky-64")]
