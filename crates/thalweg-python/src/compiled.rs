@@ -68,7 +68,7 @@ fn address(function: &Bound<'_, PyAny>) -> PyResult<usize> {
     if let Ok(capsule) = function.cast::<PyCapsule>() {
         let name = capsule.name()?;
         // SAFETY: the name is compared with itself, and is valid as long as the capsule.
-        #[allow(unsafe_code)] // PyO3 cannot know how long a capsule's name is valid
+        #[allow(unsafe_code, reason = "PyO3 cannot know how long a capsule's name is valid")]
         let name = name.map(|name| unsafe { name.as_cstr() });
         return Ok(capsule.pointer_checked(name)?.as_ptr().addr());
     }
