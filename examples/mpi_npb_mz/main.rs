@@ -14,7 +14,7 @@ use ranks::{OWNERS, Ranks};
 use std::cell::{Cell, RefCell};
 use std::process::ExitCode;
 use thalweg::Runtime;
-use thalweg_mpi::Cluster;
+use thalweg_mpi::{Cluster, Options as ClusterOptions};
 
 /// Runs the multi-zone NAS Parallel Benchmarks on the ranks that `mpirun` has started
 #[derive(Parser)]
@@ -38,6 +38,9 @@ struct Options {
     /// times
     #[arg(long, value_parser = OWNERS, default_value = "size")]
     owners: String,
+    /// Write a trace of each rank: RUN.0.thw, RUN.1.thw, … for RUN.thw; `thalweg trace RUN.*.thw` shows all of them
+    #[arg(long, value_name = "FILE")]
+    trace: Option<std::path::PathBuf>,
 }
 
 impl Options {
@@ -84,7 +87,8 @@ impl Options {
 fn main() -> ExitCode {
     let options = Options::parse();
     let builder = Runtime::builder().compute_units(&options.units).pin_threads(false);
-    let outcome = Cluster::init(builder).map_err(Into::into).and_then(|cluster| options.run(&cluster));
+    let settings = options.trace.iter().fold(ClusterOptions::new(), |settings, file| settings.trace(file));
+    let outcome = settings.init(builder).map_err(Into::into).and_then(|cluster| options.run(&cluster));
     match outcome {
         Ok(Some(false)) => ExitCode::FAILURE,
         Ok(_) => ExitCode::SUCCESS,

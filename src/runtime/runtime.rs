@@ -146,6 +146,13 @@ impl Runtime {
         self.door.driver.now()
     }
 
+    /// Returns a function that returns the nanoseconds since the trace began, as times in the trace count; `None`
+    /// without a trace, and in a simulation. For libraries that align the traces of several runtimes.
+    #[doc(hidden)]
+    pub fn trace_clock(&self) -> Option<impl Fn() -> u64 + Send + use<>> {
+        self.shared().tracer.as_ref().and_then(|tracer| tracer.clock())
+    }
+
     /// Returns the graph of the tasks submitted so far, if [`Builder::record_graph`](crate::Builder::record_graph) was
     /// set.
     #[cfg(feature = "graph")]

@@ -56,6 +56,13 @@ impl Clock {
         }
     }
 
+    /// Returns a function that returns the nanoseconds since the beginning; `None` if the time is virtual.
+    pub(super) fn reader(&self) -> Option<impl Fn() -> u64 + Send + use<>> {
+        let Self::Real { clock, ticks_per_ns, first, .. } = self else { return None };
+        let (clock, ticks_per_ns, first) = (clock.clone(), *ticks_per_ns, *first);
+        Some(move || (clock.raw().saturating_sub(first) as f64 / ticks_per_ns).round() as u64)
+    }
+
     /// Notes that the runtime's clock now shows `ns` nanoseconds.
     pub(super) fn set(&self, ns: u64) {
         match self {

@@ -93,6 +93,11 @@ impl Tracer {
         self.clock.now()
     }
 
+    /// Returns a function that returns the nanoseconds since the trace began; `None` in a simulation.
+    pub(crate) fn clock(&self) -> Option<impl Fn() -> u64 + Send + use<>> {
+        self.clock.reader()
+    }
+
     /// Returns the trace time of the moment `ns` nanoseconds after the runtime was built.
     pub(crate) fn at_ns(&self, ns: u64) -> u64 {
         self.clock.at_ns(ns)

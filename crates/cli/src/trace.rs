@@ -6,14 +6,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use thalweg_trace_tools::analysis::Analysis;
 use thalweg_trace_tools::check::{self, Condition, failed};
+use thalweg_trace_tools::merge::{Rank, merge};
 use thalweg_trace_tools::summary::{Run, compare, summary};
 use thalweg_trace_tools::{Trace, csv, html, paraver, perfetto};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = check::HELP)]
 pub(super) struct Options {
-    /// Trace to read: a file that was written with THALWEG_TRACE=FILE or the builder's `trace`
-    file: PathBuf,
+    /// Trace to read: a file that was written with THALWEG_TRACE=FILE or the builder's `trace`. Several are the ranks
+    /// of a cluster, and become one timeline
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Print a summary; the default unless another option is given
     #[arg(long)]
     summary: bool,
@@ -41,10 +44,16 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    let trace = Trace::read(&options.file)?;
-    if let Some(problem) = &trace.problem {
-        eprintln!("thalweg: {} is incomplete: {problem}", options.file.display());
+    let file = &options.files[0];
+    let mut ranks = Vec::new();
+    for (position, file) in options.files.iter().enumerate() {
+        let rank = Rank::read(file, position)?;
+        if let Some(problem) = &rank.trace.problem {
+            eprintln!("thalweg: {} is incomplete: {problem}", file.display());
+        }
+        ranks.push(rank);
     }
+    let trace = if ranks.len() == 1 { ranks.remove(0).trace } else { merge(ranks) };
     let has_converted = options.convert(&trace)?;
     let has_other = has_converted || options.compare.is_some() || !options.check.is_empty();
     if has_converted && !options.summary && options.compare.is_none() && options.check.is_empty() {
@@ -57,7 +66,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &options.compare {
         let other = Trace::read(path)?;
         let other_analysis = Analysis::of(&other);
-        let labels = [&options.file, path].map(|path| path.display().to_string());
+        let labels = [file, path].map(|path| path.display().to_string());
         let first = Run { label: &labels[0], trace: &trace, analysis: &analysis };
         let second = Run { label: &labels[1], trace: &other, analysis: &other_analysis };
         print(&compare(&first, &second))?;

@@ -152,3 +152,18 @@ fn damaged_files_are_shown_as_far_as_possible() {
     assert!(refused(&folder.path().join("missing.thw"), &[]).starts_with("thalweg: cannot read trace "));
     assert!(refused(&file, &["--compare", cut.to_str().unwrap()]).contains("cut.thw: byte 0"));
 }
+
+#[test]
+fn several_files_are_one_timeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (record(&folder, "run.0.thw", 3, false), record(&folder, "run.1.thw", 2, false));
+    let tables = folder.path().join("tables");
+    let arguments = [second.to_str().unwrap(), "--csv", tables.to_str().unwrap()];
+    fs::write(folder.path().join("run.1.thw.clock"), "0 -5000000000 40\n").unwrap();
+    shown(&first, &arguments);
+    let tasks = fs::read_to_string(tables.join("tasks.csv")).unwrap();
+    assert_eq!(tasks.lines().filter(|line| line.contains("square")).count(), 4 * (3 + 2));
+    fs::write(folder.path().join("run.1.thw.clock"), "0 -5000000000 40\nnever\n").unwrap();
+    let problem = refused(&first, &arguments);
+    assert!(problem.contains("run.1.thw.clock: line 2 is not a time, an offset and an error"), "{problem}");
+}

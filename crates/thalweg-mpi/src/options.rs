@@ -2,14 +2,16 @@
 
 use crate::cluster::Cluster;
 use crate::core::Core;
-use crate::error::ClusterError;
+use crate::error::{Broken, ClusterError};
 use crate::link::{Link, Sizes};
-use crate::shared::Shared;
+use crate::shared::{Command, Shared};
 use crate::transport::Transport;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use thalweg::Builder;
+use std::time::Instant;
+use thalweg::{Builder, Runtime};
 
 /// Settings of a cluster. [`Cluster::init`] uses the defaults.
 #[derive(Debug, Clone)]
@@ -17,11 +19,12 @@ pub struct Options {
     eager: usize,
     budget: usize,
     checks: bool,
+    trace: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { eager: 4 << 10, budget: 256 << 10, checks: cfg!(debug_assertions) }
+        Self { eager: 4 << 10, budget: 256 << 10, checks: cfg!(debug_assertions), trace: None }
     }
 }
 
@@ -53,6 +56,18 @@ impl Options {
         self
     }
 
+    /// Records the run: rank 1 writes its trace to `run.1.thw` if the file is `run.thw`, and the offset of its clock
+    /// from that of rank 0 to `run.1.thw.clock`. `thalweg trace run.*.thw --html run.html` shows all ranks on one
+    /// timeline.
+    ///
+    /// Without this call, the environment variable `THALWEG_TRACE` names the file. Either takes precedence over the
+    /// trace of the [`Builder`], which would be the same file for all ranks.
+    #[must_use]
+    pub fn trace(mut self, file: impl Into<PathBuf>) -> Self {
+        self.trace = Some(file.into());
+        self
+    }
+
     /// Starts this rank over MPI, as [`Cluster::init`] does.
     ///
     /// # Errors
@@ -75,7 +90,6 @@ impl Options {
         open: impl FnOnce() -> Result<T, String> + Send + 'static,
         builder: Builder,
     ) -> Result<Cluster, ClusterError> {
-        let runtime = builder.build().map_err(|error| ClusterError::Build(Arc::new(error)))?;
         let (shared, sizes) = (Arc::new(Shared::default()), Sizes { eager: self.eager, budget: self.budget });
         let (opened, result) = sync_channel(1);
         let of_thread = shared.clone();
@@ -90,6 +104,43 @@ impl Options {
         let thread = thread.map_err(|error| ClusterError::Transport(error.to_string()))?;
         let ranks = result.recv().unwrap_or_else(|_| Err("the communication thread has panicked".to_owned()));
         let ranks = ranks.map_err(ClusterError::Transport)?;
+        let variable = || std::env::var_os("THALWEG_TRACE").filter(|file| !file.is_empty());
+        let trace = self.trace.or_else(|| variable().map(PathBuf::from));
+        let trace = trace.map(|file| of_rank(&file, ranks.0));
+        let builder = trace.iter().fold(builder, |builder, file| builder.trace(file));
+        let runtime = match builder.build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let reason = format!("its runtime cannot be built: {error}");
+                shared.push(Command::Break(Broken::Lost { rank: ranks.0 as usize, reason }));
+                shared.push(Command::Close);
+                _ = thread.join();
+                return Err(ClusterError::Build(Arc::new(error)));
+            }
+        };
+        shared.push(clock(&runtime, trace));
         Ok(Cluster { core: Rc::new(Core::new(runtime, thread, shared, ranks, self.checks)) })
+    }
+}
+
+/// Returns the command that gives this rank its clock, with the file of offsets if the rank is traced. A virtual clock
+/// begins at 0 on all ranks, and is not measured.
+fn clock(runtime: &Runtime, trace: Option<PathBuf>) -> Command {
+    let Some(clock) = runtime.trace_clock() else {
+        let began = Instant::now();
+        return Command::Clock(Box::new(move || began.elapsed().as_nanos() as u64), None);
+    };
+    let offsets = trace.map(|mut file| {
+        file.as_mut_os_string().push(".clock");
+        file
+    });
+    Command::Clock(Box::new(clock), offsets)
+}
+
+/// Returns the file of a rank: `run.1.thw` for `run.thw`.
+fn of_rank(file: &Path, rank: u32) -> PathBuf {
+    match file.extension() {
+        Some(extension) => file.with_extension(format!("{rank}.{}", extension.to_string_lossy())),
+        None => file.with_extension(rank.to_string()),
     }
 }

@@ -7,8 +7,12 @@ use crate::uniform::Log;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::Location;
+use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+
+/// A clock.
+pub(crate) type Nanoseconds = Box<dyn Fn() -> u64 + Send>;
 
 /// The name and place of the task for which a message is received.
 pub(crate) type Whose = (Cow<'static, str>, &'static Location<'static>);
@@ -27,6 +31,8 @@ pub(crate) enum Command {
     Done { collective: u64, failures: Vec<Failure> },
     /// This rank ends before its program does.
     Break(Broken),
+    /// This rank's runtime is built. With a file, the run is traced, and the offsets of the clock go into the file.
+    Clock(Nanoseconds, Option<PathBuf>),
     /// The program has ended.
     Close,
 }

@@ -16,7 +16,9 @@
 //! | ask | | the receiver must send its log |
 //! | log | entries | the submissions that the sender remembers |
 //! | broken | reason | no rank can continue |
-//! | bye | | the sender's last record |
+//! | bye | | the sender has ended, and sends at most answers with its time |
+//! | ask time | asked | the receiver must answer with its time |
+//! | time | asked, time | the sender's time, in answer to the question of the time `asked` |
 
 use crate::error::{Broken, Failure};
 
@@ -45,6 +47,8 @@ pub(crate) enum Record {
     Log { entries: Vec<Entry> },
     Broken(Broken),
     Bye,
+    AskTime { asked: u64 },
+    Time { asked: u64, time: u64 },
 }
 
 /// Appends numbers and texts to a packet.
@@ -108,6 +112,8 @@ impl Writer<'_> {
             Record::Broken(Broken::Lost { rank, reason }) => self.kind(10).number(*rank as u64).text(reason),
             Record::Broken(Broken::Diverged(text)) => self.kind(11).text(text),
             Record::Bye => self.kind(12),
+            Record::AskTime { asked } => self.kind(13).number(*asked),
+            Record::Time { asked, time } => self.kind(14).number(*asked).number(*time),
         };
     }
 }
@@ -177,6 +183,8 @@ impl<'a> Reader<'a> {
             10 => Record::Broken(Broken::Lost { rank: usize::try_from(self.number()?).ok()?, reason: self.text()? }),
             11 => Record::Broken(Broken::Diverged(self.text()?)),
             12 => Record::Bye,
+            13 => Record::AskTime { asked: self.number()? },
+            14 => Record::Time { asked: self.number()?, time: self.number()? },
             _ => return None,
         })
     }
@@ -217,6 +225,8 @@ mod tests {
             Record::Broken(Broken::Lost { rank: 3, reason: "r".into() }),
             Record::Broken(Broken::Diverged("d".into())),
             Record::Bye,
+            Record::AskTime { asked: 5 },
+            Record::Time { asked: 5, time: u64::MAX },
         ]
     }
 

@@ -13,17 +13,25 @@ fn run<R: Send + 'static>(
     network: &Network,
     program: impl Fn(&Cluster) -> R + Send + Sync + Clone + 'static,
 ) -> Vec<Result<R, String>> {
+    run_with(network, |options| options, |_| "1:CPU:1", move |cluster| program(&cluster.unwrap()))
+}
+
+/// As [`run`], with these options, and with units for each rank. The program gets what starting the rank has returned.
+fn run_with<R: Send + 'static>(
+    network: &Network,
+    options: impl Fn(Options) -> Options + Send + Clone + 'static,
+    units: fn(usize) -> &'static str,
+    program: impl Fn(Result<Cluster, ClusterError>) -> R + Send + Sync + Clone + 'static,
+) -> Vec<Result<R, String>> {
     let (send, ended) = channel();
     let ends = network.endpoints();
     let ranks = ends.len();
     for (rank, end) in ends.into_iter().enumerate() {
-        let (send, program) = (send.clone(), program.clone());
+        let (send, program, options) = (send.clone(), program.clone(), options.clone());
         std::thread::spawn(move || {
             let run = || {
-                let builder = Runtime::builder().compute_units("1:CPU:1").pin_threads(false);
-                let options = Options::new().eager_bytes(64).compare_programs(true);
-                let cluster = options.over(end, builder).unwrap();
-                program(&cluster)
+                let builder = Runtime::builder().compute_units(units(rank)).pin_threads(false);
+                program(options(Options::new().eager_bytes(64).compare_programs(true)).over(end, builder))
             };
             let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
             let ended = ended.map_err(|payload| payload.downcast_ref::<&str>().unwrap_or(&"").to_string());
@@ -65,6 +73,45 @@ fn death_of_a_rank_ends_all_ranks_with_its_name() {
                     other => panic!("rank {rank}, {packets} packets: {other}"),
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn death_of_a_rank_ends_the_measurement_of_clocks() {
+    let folder = tempfile::tempdir().unwrap();
+    for (dying, packets) in [0, 1].into_iter().flat_map(|rank| [1, 9, 32, 40, 80].map(|packets| (rank, packets))) {
+        let network = Network::new(2).seed(packets).delays(20).death(dying, packets);
+        let trace = folder.path().join("run.thw");
+        let ended = run_with(
+            &network,
+            move |options| options.trace(&trace),
+            |_| "1:CPU:1",
+            |cluster| circulate(&cluster?, 200, 4),
+        );
+        for result in ended {
+            let error = result.unwrap().expect_err("no rank can finish");
+            assert!(
+                matches!(error, ClusterError::Broken(Broken::Lost { rank, .. }) if rank == dying),
+                "rank {dying} dies after {packets} packets: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn rank_whose_runtime_cannot_be_built_ends_all_ranks() {
+    let network = Network::new(3);
+    let units = |rank| if rank == 1 { "no units" } else { "1:CPU:1" };
+    let ended = run_with(&network, |options| options, units, |cluster| circulate(&cluster?, 3, 8));
+    for (rank, result) in ended.into_iter().enumerate() {
+        let error = result.unwrap().expect_err("no rank can finish");
+        match error {
+            ClusterError::Build(_) if rank == 1 => {}
+            ClusterError::Broken(Broken::Lost { rank: 1, reason }) if rank != 1 => {
+                assert!(reason.starts_with("its runtime cannot be built: "), "{reason}");
+            }
+            error => panic!("rank {rank}: {error}"),
         }
     }
 }

@@ -3,13 +3,14 @@
 //! The program `thalweg trace` uses them. They are separate from the crate `thalweg-trace`, on which the runtime
 //! library depends, so that programs which only write traces compile none of the crates that the tools need.
 //!
-//! Nothing here talks to a runtime, and nothing changes a trace.
+//! Nothing here talks to a runtime, and nothing changes a trace, except that [`merge`] makes one of several.
 
 pub mod analysis;
 pub mod check;
 mod counters;
 pub mod csv;
 pub mod html;
+pub mod merge;
 pub mod paraver;
 pub mod perfetto;
 mod rows;

@@ -69,7 +69,7 @@ impl Owner {
     pub(crate) fn name(self, trace: &Trace) -> String {
         match self {
             Self::Unit { unit, device: None, .. } => match trace.units.get(unit) {
-                Some(known) => format!("unit {unit} {}", known.kind),
+                Some(known) => format!("{} {}", unit_name(trace, unit), known.kind),
                 None => format!("unit {unit}"),
             },
             Self::Unit { unit, device: Some(device), stream } => {
@@ -93,6 +93,20 @@ impl Owner {
             Self::NoUnit | Self::Thread(_) => true,
         }
     }
+}
+
+/// Returns the number of a unit; in a merged trace, with its rank.
+pub(crate) fn unit_name(trace: &Trace, unit: usize) -> String {
+    let ranks = trace.facts.get("units of ranks").map_or("", String::as_str).split(' ');
+    let mut first = 0;
+    for (rank, units) in ranks.filter_map(|rank| rank.split_once(':')) {
+        let units = units.parse().unwrap_or(0);
+        if unit < first + units {
+            return format!("rank {rank} unit {}", unit - first);
+        }
+        first += units;
+    }
+    format!("unit {unit}")
 }
 
 /// Returns the name of a space, or its number if the trace does not name it.

@@ -17,6 +17,7 @@
 //!
 //! This module never runs user code, and knows neither tasks nor data objects.
 
+mod clock;
 mod collective;
 
 pub(crate) use collective::PRUNED;
@@ -25,6 +26,7 @@ use crate::error::{Broken, Failure};
 use crate::shared::{Command, Shared, Whose, lock};
 use crate::transport::{Event, Incoming, Outgoing, Transport};
 use crate::wire::{Reader, Record, Writer};
+use clock::Clock;
 use collective::Collectives;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -70,7 +72,7 @@ struct Peer {
     credit: usize,
     /// Bytes of its eager regions that have been used here, and that it does not know of.
     used: usize,
-    /// Whether it has sent its last record.
+    /// Whether it has said goodbye.
     gone: bool,
 }
 
@@ -84,6 +86,9 @@ pub(crate) struct Link<T> {
     expected: FxHashMap<(usize, u64), Receive>,
     arrived: FxHashMap<(usize, u64), Arrived>,
     collectives: Collectives,
+    clock: Option<Clock>,
+    /// Questions for the time that have arrived before this rank has a clock: their ranks and times.
+    early_questions: Vec<(usize, u64)>,
     closing: bool,
     moved: bool,
 }
@@ -100,6 +105,8 @@ impl<T: Transport> Link<T> {
             expected: FxHashMap::default(),
             arrived: FxHashMap::default(),
             collectives: Collectives::new(size),
+            clock: None,
+            early_questions: Vec::new(),
             closing: false,
             moved: false,
         }
@@ -132,7 +139,9 @@ impl<T: Transport> Link<T> {
     }
 
     fn pause(&self, polls: u32) {
-        let waits = !self.expected.is_empty() || self.collectives.waits() || self.closing || self.transport.is_busy();
+        let clock_waits = self.clock.as_ref().is_some_and(Clock::waits);
+        let is_expecting = !self.expected.is_empty() || self.collectives.waits() || clock_waits;
+        let waits = is_expecting || self.closing || self.transport.is_busy();
         match polls {
             0 => {}
             _ if !waits => self.shared.sleep(None),
@@ -211,12 +220,17 @@ impl<T: Transport> Link<T> {
                 }
             }
             Command::Break(broken) => self.break_all(broken),
-            Command::Close => {
-                self.closing = true;
-                if self.shared.broken().is_none() {
-                    self.others().for_each(|to| self.post(to, Record::Bye));
-                }
-            }
+            Command::Clock(now, file) => self.start_clock(now, file),
+            Command::Close if self.end_clock() => {}
+            Command::Close => self.leave(),
+        }
+    }
+
+    /// Says goodbye to all ranks.
+    fn leave(&mut self) {
+        self.closing = true;
+        if self.shared.broken().is_none() {
+            self.others().for_each(|to| self.post(to, Record::Bye));
         }
     }
 
@@ -270,6 +284,8 @@ impl<T: Transport> Link<T> {
                 self.peers[from].gone = true;
                 self.check_gone(from);
             }
+            Record::AskTime { asked } => self.answer_time(from, asked),
+            Record::Time { asked, time } => self.time_answered(asked, time),
             Record::Broken(broken) => self.break_here(broken),
             Record::Ask => {
                 let entries = lock(&self.shared.log).entries();
@@ -345,6 +361,7 @@ impl<T: Transport> Link<T> {
 
     fn break_here(&mut self, broken: Broken) {
         self.shared.break_for(broken.clone());
+        self.closing |= self.clock.as_mut().is_some_and(Clock::give_up);
         self.expected.drain().for_each(|(_, receive)| receive.item.fail(broken.clone().into()));
         self.arrived.clear();
         self.transport.abandon().into_iter().for_each(|item| item.fail(broken.clone().into()));

@@ -4,6 +4,7 @@ use super::shares::Lost;
 use super::timeline::Activity;
 use super::verdict::{CRITICAL, Limit, NOT_RUNNING, submission};
 use super::{Analysis, DataTraffic, NameUse};
+use crate::rows::unit_name;
 use crate::text::{bytes, counted, duration, one_line, percent, share};
 use crate::{NoteKind, Trace};
 use std::cmp::Reverse;
@@ -43,7 +44,7 @@ impl Sentences<'_> {
 
     fn unit(&self, unit: usize) -> String {
         let kind = self.trace.units.get(unit).map(|unit| format!(" ({})", unit.kind));
-        format!("unit {unit}{}", kind.unwrap_or_default())
+        format!("{}{}", unit_name(self.trace, unit), kind.unwrap_or_default())
     }
 
     fn space(&self, space: usize) -> String {

@@ -5,6 +5,7 @@
 
 use super::items::Row;
 use crate::analysis::{Activity, Analysis, DataTraffic, InstanceUse, NameUse, Shares, Stretch, Transfer};
+use crate::rows::Owner;
 use crate::{Site, Trace};
 use serde_json::{Value, json};
 
@@ -26,6 +27,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis) -> Value {
     let mut facts: Vec<_> = trace.facts.iter().collect();
     facts.sort();
     let site = |Site { name, file, line, column }: &Site| json!([name, file, line, column]);
+    let unit_name = |unit: usize| Owner::unit(unit).name(trace);
     let activity = |activity: &Activity| json!([activity.name(), activity.title(), activity.is_idle()]);
     json!({
         "facts": facts,
@@ -34,6 +36,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis) -> Value {
         "end": analysis.end,
         "last": trace.end.max(analysis.end),
         "units": trace.units.iter().map(|unit| json!({ "kind": unit.kind, "width": unit.width })).collect::<Value>(),
+        "unit_names": (0..trace.units.len()).map(unit_name).collect::<Vec<_>>(),
         "spaces": trace.spaces,
         "threads": trace.threads,
         "policies": trace.policies,

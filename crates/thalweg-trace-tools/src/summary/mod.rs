@@ -11,6 +11,7 @@ pub use compare::{Run, compare};
 
 use crate::Trace;
 use crate::analysis::{Activity, Analysis, NameUse, PolicyUse, UnitUse};
+use crate::rows::Owner;
 use crate::text::{bytes, counted, duration, one_line, ratio, share};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -97,7 +98,7 @@ fn units(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     let mut groups: Vec<(String, Vec<&UnitUse>)> = Vec::new();
     let is_many = analysis.units.len() > UNITS;
     for (number, unit) in analysis.units.iter().enumerate() {
-        let name = if is_many { kind(number).to_owned() } else { format!("unit {number} {}", kind(number)) };
+        let name = if is_many { kind(number).to_owned() } else { Owner::unit(number).name(trace) };
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, units)) => units.push(unit),
             None => groups.push((name, vec![unit])),

@@ -24,8 +24,7 @@ const spaceName = (trace, space) => trace.head.spaces[space] ?? `space ${space}`
 
 function unitName(trace, unit) {
   if (unit === null || unit < 0) return 'no unit';
-  const known = trace.head.units[unit];
-  return known ? `unit ${unit} ${known.kind}` : `unit ${unit}`;
+  return trace.head.unit_names[unit] ?? `unit ${unit}`;
 }
 
 /** How much of the run a unit computed. */

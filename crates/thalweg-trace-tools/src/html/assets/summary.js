@@ -10,6 +10,7 @@ const HIDDEN_FACTS = new Set([
   'started',
   'simulated',
   'ticks_per_ns',
+  'units of ranks',
 ]);
 
 function fillHead(app) {

@@ -1,0 +1,66 @@
+//! Traces of ranks whose clocks differ, merged into one timeline.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg::Runtime;
+use thalweg_mpi::{Network, Options};
+use thalweg_trace_tools::Trace;
+use thalweg_trace_tools::merge::{Clock, Rank, merge};
+
+/// The head start of a rank before the next one: more than any error of the clocks.
+const AHEAD: Duration = Duration::from_millis(300);
+/// Messages from each rank to each other.
+const MESSAGES: usize = 20;
+
+/// Runs a program in which two ranks send values to and fro. The rank `first` begins before the other one.
+fn run(folder: &Path, first: usize) {
+    std::thread::scope(|scope| {
+        for (rank, end) in Network::new(2).endpoints().into_iter().enumerate() {
+            scope.spawn(move || {
+                std::thread::sleep(AHEAD * u32::from(rank != first));
+                let builder = Runtime::builder().compute_units("1:CPU:1").pin_threads(false);
+                let cluster = Options::new().trace(folder.join("run.thw")).over(end, builder).unwrap();
+                let (x, y) = (cluster.data(0, vec![0.0]), cluster.data(1, vec![0.0]));
+                for _ in 0..MESSAGES {
+                    cluster.task("to", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] += x[0]).submit().unwrap();
+                    cluster.task("fro", (y.input(), x.inout())).cpu(|_, (y, x)| x[0] += y[0]).submit().unwrap();
+                }
+                cluster.wait().unwrap();
+            });
+        }
+    });
+}
+
+/// Returns for each message of the merged trace how many nanoseconds after the start of its send its receive ends.
+fn travels(trace: &Trace) -> Vec<i64> {
+    let of = |name: &'static str, unit| {
+        (0..trace.tasks.len())
+            .filter(move |task| trace.name(*task) == name && trace.tasks[*task].unit == Some(unit))
+            .map(|task| &trace.tasks[task])
+    };
+    let between = |from, to| {
+        let (sends, receives) = (of("send", from), of("receive", to));
+        assert_eq!((sends.clone().count(), receives.clone().count()), (MESSAGES, MESSAGES));
+        sends.zip(receives).map(|(send, receive)| receive.finished.unwrap() as i64 - send.start.unwrap() as i64)
+    };
+    between(0, 1).chain(between(1, 0)).collect()
+}
+
+#[test]
+fn messages_arrive_after_they_are_sent() {
+    for first in [0, 1] {
+        let folder = tempfile::tempdir().unwrap();
+        run(folder.path(), first);
+        let files: [PathBuf; 2] = ["run.0.thw", "run.1.thw"].map(|name| folder.path().join(name));
+        let read = || files.iter().map(|file| Rank::read(file, 9).unwrap()).collect::<Vec<_>>();
+        let error = read()[1].clock.error() as i64;
+        assert_eq!(read().iter().map(|rank| rank.number).collect::<Vec<_>>(), [0, 1]);
+        assert!(error > 0, "the clock of rank 1 has not been measured");
+        for travel in travels(&merge(read())) {
+            assert!(travel + error >= 0, "a message arrives {travel} ns after it is sent; the error is {error} ns");
+        }
+        let unaligned = read().into_iter().map(|rank| Rank { clock: Clock::default(), ..rank });
+        let is_early = travels(&merge(unaligned.collect())).into_iter().any(|travel| travel + error < 0);
+        assert!(is_early, "the clocks differ by {AHEAD:?}, and by at most {error} ns from what was measured");
+    }
+}

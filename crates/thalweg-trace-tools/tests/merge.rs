@@ -1,0 +1,95 @@
+//! Tests of merging the traces of ranks.
+
+mod common;
+
+use common::{on_units, runs, task};
+use proptest::prelude::*;
+use std::fs;
+use std::path::Path;
+use thalweg_trace_tools::Trace;
+use thalweg_trace_tools::merge::{Clock, Offset, Rank, merge};
+
+/// Returns a table's rows with all references replaced by names and numbers that merging does not change. The times of
+/// a rank are those of its own trace plus `shift`.
+fn rows(trace: &Trace, shift: i64) -> Vec<Vec<String>> {
+    let at = |time: u64| time as i64 + shift;
+    let of = |task: usize| format!("{} {}", trace.tasks[task].number, trace.name(task));
+    let tasks = trace.tasks.iter().enumerate().map(|(index, task)| {
+        let times = [task.ready, task.placed, task.reserved, task.launched, task.start, task.end, task.finished];
+        let kind = task.unit.map(|unit| trace.units[unit].kind.clone());
+        format!("{} {} {:?} {kind:?}", of(index), at(task.submitted), times.map(|time| time.map(at)))
+    });
+    let dependences = trace.dependences.iter().map(|edge| format!("{} to {}", of(edge.from), of(edge.to)));
+    let copies = trace
+        .copies
+        .iter()
+        .map(|copy| format!("{} {} {} {:?}", at(copy.start), at(copy.end), copy.bytes, copy.task.map(of)));
+    let states = trace.states.iter().map(|state| {
+        let kind = state.unit.map(|unit| trace.units[unit].kind.clone());
+        format!("{} {} {:?} {kind:?}", at(state.start), at(state.end), state.kind)
+    });
+    let notes = trace.notes.iter().map(|note| format!("{} {} {:?}", at(note.at), of(note.task), note.kind));
+    let mut tables: Vec<Vec<String>> =
+        vec![tasks.collect(), dependences.collect(), copies.collect(), states.collect(), notes.collect()];
+    tables.iter_mut().for_each(|table| table.sort());
+    tables
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn merged_tables_have_the_rows_of_all_ranks(first in runs(30), second in runs(30), offset in -900_i64..900) {
+        let clock = Clock(vec![Offset { at: 50, offset, error: 1 }]);
+        let shifts = [offset.max(0), offset.max(0) - offset];
+        let mut expected = rows(&first, shifts[0]);
+        for (table, more) in expected.iter_mut().zip(rows(&second, shifts[1])) {
+            table.extend(more);
+            table.sort();
+        }
+        let ranks = [(first, Clock::default()), (second, clock)].into_iter().enumerate();
+        let ranks = ranks.map(|(number, (trace, clock))| Rank { number, trace, clock });
+        prop_assert_eq!(rows(&merge(ranks.collect()), 0), expected);
+    }
+}
+
+fn single(at: u64) -> Trace {
+    let mut trace = on_units(&["CPU"]);
+    task(&mut trace, "work", at, 0, at, at);
+    trace
+}
+
+#[test]
+fn offset_is_interpolated_between_measurements_and_kept_outside_of_them() {
+    let clock = Clock(vec![Offset { at: 100, offset: 10, error: 3 }, Offset { at: 300, offset: 30, error: 5 }]);
+    for (time, expected) in [(50, 40), (100, 90), (200, 180), (300, 270), (1000, 970)] {
+        let ranks = vec![
+            Rank { number: 0, trace: single(0), clock: Clock::default() },
+            Rank { number: 1, trace: single(time), clock: clock.clone() },
+        ];
+        let merged = merge(ranks);
+        // The merged trace begins when rank 1 does, 10 ns before rank 0.
+        assert_eq!(merged.tasks[1].submitted, expected + 10, "at {time}");
+        assert_eq!(merged.facts["clock error"], "5 ns");
+    }
+}
+
+#[test]
+fn rows_are_in_the_order_of_ranks_and_named_by_them() {
+    let rank = |number| Rank { number, trace: single(number as u64), clock: Clock::default() };
+    let merged = merge(vec![rank(10), rank(2), rank(0)]);
+    assert_eq!(merged.tasks.iter().map(|task| task.submitted).collect::<Vec<_>>(), [0, 2, 10]);
+    assert_eq!(merged.spaces, ["rank 0 host", "rank 2 host", "rank 10 host"]);
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("run.html");
+    thalweg_trace_tools::html::write(&merged, &page).unwrap();
+    assert!(
+        fs::read_to_string(page).unwrap().contains(r#"["rank 0 unit 0 CPU","rank 2 unit 0 CPU","rank 10 unit 0 CPU"]"#)
+    );
+}
+
+#[test]
+fn missing_trace_is_an_error_that_names_it() {
+    let problem = Rank::read(Path::new("nowhere/run.1.thw"), 0).unwrap_err().to_string();
+    assert!(problem.starts_with("cannot read trace nowhere/run.1.thw"), "{problem}");
+}
