@@ -211,6 +211,6 @@ fn append(to: &mut Trace, from: Trace, rank: usize, time: &impl Fn(u64) -> u64) 
         to.decisions.push(decision);
     }
     to.end = to.end.max(time(from.end));
-    let problem = from.problem.map(|problem| name(problem));
+    let problem = from.problem.map(name);
     to.problem = to.problem.take().or(problem);
 }
