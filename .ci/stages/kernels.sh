@@ -24,7 +24,7 @@ step "examples on the stand-in drivers of CUDA and HIP"
 cargo test --quiet --test standin -- --ignored examples python
 
 step "the suite for machines with a GPU, in small sizes"
-scripts/gpu-suite build target/gpu-suite --config 'profile.release.package.npb.codegen-units=8'
+scripts/gpu-suite build target/gpu-suite "${quickly[@]}"
 # Checks that the archive holds results, of at least this many steps.
 has_results() {
     tar -xzOf "$1/gpu-suite.tar.gz" ./suite.json | python3 -c '

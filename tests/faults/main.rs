@@ -9,7 +9,7 @@
 //! - a region that no reported failure can have affected can be read;
 //! - nothing hangs.
 //!
-//! `THALWEG_CASES` sets the number of programs (3000), `THALWEG_SEED` the seed of the first one. A failing program
+//! `THALWEG_CASES` sets the number of programs (1200), `THALWEG_SEED` the seed of the first one. A failing program
 //! prints its seed; with `THALWEG_CASES=1` it runs alone.
 
 #[path = "../common/mod.rs"]
@@ -55,7 +55,7 @@ fn watch() {
 
 #[test]
 fn data_after_failures_is_correct_or_poisoned() {
-    let (cases, first) = (variable("THALWEG_CASES", 3000), variable("THALWEG_SEED", 1));
+    let (cases, first) = (variable("THALWEG_CASES", 1200), variable("THALWEG_SEED", 1));
     watch();
     (first..first + cases).for_each(check);
 }
