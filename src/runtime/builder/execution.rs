@@ -116,7 +116,7 @@ impl Builder {
     /// An array leaves as a whole, the least recently used first; if it has not been written since it came back,
     /// nothing is copied. So a program splits data that exceed the memory into several arrays. Arrays of zeros
     /// ([`Runtime::zeros`](crate::Runtime::zeros)) take no memory before their first task. A task is refused if its
-    /// arrays do not fit together ([`SubmitError::WorkingSet`](crate::SubmitError::WorkingSet)).
+    /// arrays do not fit together ([`SubmitError::WorkingSet`](crate::error::SubmitError::WorkingSet)).
     ///
     /// The limit applies to arrays that the runtime owns. Borrowed and imported arrays, arrays of
     /// [`zeros_together`](crate::Runtime::zeros_together), values, results, and private copies of reductions are not
