@@ -40,6 +40,7 @@ suite() {
     has_results "$out" 24
     ! grep 'not reached' "$out/suite.md" || exit 1
 }
+suite OPENCL
 # The tests have built the stand-in, and some of its kernels.
 suite CUDA LD_LIBRARY_PATH="$PWD/target/tmp/standin/CUDA" THALWEG_CACHE_DIR="$PWD/target/tmp/standin/cache"
 # A run that is killed leaves the results of the steps before.
@@ -62,6 +63,11 @@ if with_intel target/release/thalweg doctor 2>&1 | grep -q "Intel(R) OpenCL"; th
     # There is one device: tests that need two report that they are skipped.
     with_intel cargo test --quiet -p thalweg --all-features --test conformance -- opencl::
     with_intel cargo test --quiet -p thalweg --all-features --test accelerators --test kernels
+    # Replays, with command buffers.
+    with_intel cargo test --quiet -p thalweg --all-features --test standin -- --ignored --exact \
+        graphs::steady_replays_become_graphs graphs::changing_arguments_update_graphs \
+        graphs::graphs_may_use_scratch_memory graphs::eviction_between_replays_keeps_results \
+        graphs::graphs_of_indexed_loops_keep_results graphs::random_replays::random_replays_match_direct_execution
 else
     echo "Intel's OpenCL finds no device here: skipped"
 fi

@@ -86,9 +86,9 @@ timeout 300 target/release/examples/schedulers --suite Cholesky --check docs/eva
 timeout 300 target/release/examples/schedulers --class S --real --steps 16 --out target/evaluation | grep '^VERIFIED'
 
 step "benches, with the contenders that are installed"
-# Small sizes: check that the benches with contenders agree with each other on the problems, and run. A contender in C
-# must compile if its compiler is installed. The lints compile the other benches.
-contended=$(cargo test --release --quiet --bench overhead --bench metg -- 2>&1) || { echo "$contended"; exit 1; }
+# Small sizes: check that the benches build, agree with each other on the problems, and run. A contender in C must
+# compile if its compiler is installed.
+contended=$(cargo test --release --quiet --bench overhead --bench metg --bench programs --bench cliffs --bench roofline -- 2>&1) || { echo "$contended"; exit 1; }
 for compiler in gcc:libgomp clang:libomp; do
     if command -v "${compiler%:*}" >/dev/null && grep -q "^skipped: ${compiler#*:}" <<<"$contended"; then
         echo "$contended" | grep '^skipped'
