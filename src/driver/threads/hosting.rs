@@ -79,26 +79,16 @@ impl Hosting {
         Some(sleeps(&state?)? && self.members.are_asleep())
     }
 
-    /// Returns whether a thread other than the calling thread executes for the unit and is awake. Such a thread runs a
-    /// body, or is about to: an idle thread soon falls asleep.
+    /// Returns whether the thread is awake and is not the calling thread. If it is present, it runs a body or is about
+    /// to, because an idle thread soon falls asleep. Otherwise it runs the program's own code.
     pub(super) fn is_awake_elsewhere(&self) -> bool {
-        self.is_there() && !self.is_here() && self.sleeps() == Some(false)
-    }
-
-    /// Returns whether a thread other than the calling thread has executed for the unit, and now runs the program's
-    /// own code.
-    pub(super) fn is_away_awake(&self) -> bool {
-        !self.is_there() && !self.is_here() && self.sleeps() == Some(false)
-    }
-
-    fn is_here(&self) -> bool {
         let state = self.state.lock().clone();
-        state.is_some() && state == own_state()
+        state.is_some() && state != own_state() && self.sleeps() == Some(false)
     }
 }
 
-/// Creates the states of the threads of so many units, which are present, and of the guest of unit 0, which is absent.
-/// The guest has the pool of that unit.
+/// Creates the states for this number of units, whose threads are present, and for the guest of unit 0, which is
+/// absent. The guest has the pool of that unit.
 pub(super) fn hosting_of(units: usize) -> Box<[Hosting]> {
     let mut all: Vec<_> = (0..units).map(|_| Hosting::new(true, Members::default())).collect();
     let members = all.first().map(|first| first.members.clone()).unwrap_or_default();

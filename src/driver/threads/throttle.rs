@@ -3,11 +3,10 @@
 //! waits.
 
 use super::host::Host;
-use super::hosting::Hosting;
 use super::state::Threads;
 use crate::device::Visit;
 use crate::driver::shared::Shared;
-use crate::driver::waiters::{Awaited, own_parker};
+use crate::driver::waiters::{Awaited, Waiting, own_parker};
 use crate::driver::window::{Motion, NOTHING_RUNS};
 use crate::driver::{Driver, inside};
 use crate::sync::{Quota, Share};
@@ -64,7 +63,7 @@ impl Threads {
         until: Option<Duration>,
         found: &dyn Fn() -> bool,
     ) -> bool {
-        let Shared { progress, window, .. } = &self.shared;
+        let Shared { progress, window, waiters, .. } = &self.shared;
         let _visit = Visit::begin(); // tasks may run here
         if let (Some(host), Some(explored)) = (host, self.explored.get()) {
             host.begin_stack(false);
@@ -72,43 +71,12 @@ impl Threads {
             return true;
         }
         window.begin(progress.finished());
-        let _traced = self.shared.trace_state(host.map(|host| host.context.unit()), Between::Throttle);
-        let (parker, nap, is_late) = (own_parker(), Cell::new(NOTHING_RUNS), Cell::new(false));
+        let waiting = waiters.enter(own_parker(), Awaited::Told);
         let left = || {
-            quota.wake(parker.clone().into()); // before the last attempt
-            if found() || self.shared.is_broken() {
-                return 0;
-            }
-            let rest = until.map_or(Duration::MAX, |until| until.saturating_sub(self.now()));
-            if rest.is_zero() {
-                is_late.set(true);
-                return 0;
-            }
-            match window.patience(progress.finished(), || self.motion()) {
-                Some(patience) => {
-                    nap.set(patience.min(rest));
-                    1
-                }
-                None => {
-                    quota.grant();
-                    0
-                }
-            }
+            quota.wake(waiting.parker().clone().into()); // before the last attempt
+            u64::from(!found())
         };
-        match host {
-            Some(host) => {
-                let waiting = self.shared.waiters.enter(parker.clone(), Awaited::Told);
-                self.hosts_unseated.store(true, Ordering::SeqCst);
-                self.run_until(host, &parker, Some(&waiting), left, || Some(nap.get()));
-                self.hosts_unseated.store(false, Ordering::SeqCst);
-            }
-            None => {
-                while left() > 0 {
-                    parker.park(Some(nap.get()));
-                }
-            }
-        }
-        !is_late.get()
+        self.wait_reasonably(host, &waiting, until, left, |_| quota.grant())
     }
 
     /// Waits like a submission, but at most until the time `until` on the driver's clock. Returns whether the wait is
@@ -135,11 +103,27 @@ impl Threads {
         let _visit = Visit::begin(); // tasks may run here
         let (finished, pending) = (progress.finished(), progress.pending());
         let Some(target) = window.target(pending, finished) else { return true };
-        let _traced = self.shared.trace_state(host.map(|host| host.context.unit()), Between::Throttle);
         let waiting = waiters.enter(own_parker(), Awaited::AtMost(target));
+        let left = || progress.pending().saturating_sub(target);
+        self.wait_reasonably(host, &waiting, until, left, |left| window.grant(target + left))
+    }
+
+    /// Waits until `left` returns 0, but at most until the time `until`, and not longer than is reasonable: then calls
+    /// `grant` with the number that is left. A thread that hosts a unit executes tasks meanwhile. Returns whether the
+    /// wait has not run out of time.
+    fn wait_reasonably(
+        &self,
+        host: Option<&Host>,
+        waiting: &Waiting<'_>,
+        until: Option<Duration>,
+        left: impl Fn() -> u64,
+        grant: impl Fn(u64),
+    ) -> bool {
+        let Shared { progress, window, .. } = &self.shared;
+        let _traced = self.shared.trace_state(host.map(|host| host.context.unit()), Between::Throttle);
         let (nap, is_late) = (Cell::new(NOTHING_RUNS), Cell::new(false));
         let left = || {
-            let left = progress.pending().saturating_sub(target);
+            let left = left();
             if left == 0 || self.shared.is_broken() {
                 return 0;
             }
@@ -154,7 +138,7 @@ impl Threads {
                     left
                 }
                 None => {
-                    window.grant(target + left);
+                    grant(left);
                     0
                 }
             }
@@ -162,7 +146,7 @@ impl Threads {
         match host {
             Some(host) => {
                 self.hosts_unseated.store(true, Ordering::SeqCst);
-                self.run_until(host, waiting.parker(), Some(&waiting), left, || Some(nap.get()));
+                self.run_until(host, waiting.parker(), Some(waiting), left, || Some(nap.get()));
                 self.hosts_unseated.store(false, Ordering::SeqCst);
             }
             None => {
@@ -191,14 +175,14 @@ impl Threads {
         let stuck = if is_there(0) { 0 } else { self.ready.launches(0) };
         let in_flight = || self.shared.engine.in_flight().saturating_sub(stuck);
         // A thread between two bodies shows none, even if other programs keep it from its core for milliseconds.
-        let is_awake = || self.hosting.iter().any(Hosting::is_awake_elsewhere);
+        let is_awake = || self.hosting.iter().any(|thread| thread.is_there() && thread.is_awake_elsewhere());
         match () {
             () if asleep < shown || self.shared.engine.is_at_borders() || is_ready() || in_flight() > shown => {
                 Motion::Working
             }
             () if is_awake() => Motion::Working,
             () if shown > 0 => Motion::Sleeping,
-            () if self.hosting[0].is_away_awake() => Motion::Away,
+            () if self.hosting[0].is_awake_elsewhere() => Motion::Away,
             () => Motion::Nothing,
         }
     }
