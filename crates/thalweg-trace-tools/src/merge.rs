@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub struct Rank {
     /// The number of the rank.
     pub number: usize,
-    /// What the rank recorded.
+    /// The rank's recorded events.
     pub trace: Trace,
     /// The clock of its times.
     pub clock: Clock,
@@ -132,12 +132,7 @@ pub fn merge(mut ranks: Vec<Rank>) -> Trace {
     }
     merged.facts.insert("units of ranks".to_owned(), units_of_ranks.join(" "));
     merged.facts.insert("clock error".to_owned(), duration(errors.iter().take(2).sum()));
-    merged.copies.sort_by_key(|copy| copy.end);
-    merged.states.sort_by_key(|state| state.end);
-    merged.drops.sort_by_key(|drop| drop.at);
-    merged.memory.sort_by_key(|memory| memory.at);
-    merged.notes.sort_by_key(|note| note.at);
-    merged.decisions.sort_by_key(|decision| decision.at);
+    merged.sort_by_time();
     merged
 }
 

@@ -10,7 +10,7 @@ use thalweg_trace_tools::Trace;
 use thalweg_trace_tools::merge::{Clock, Offset, Rank, merge};
 
 /// Returns a table's rows with all references replaced by names and numbers that merging does not change. The times of
-/// a rank are those of its own trace plus `shift`.
+/// a rank are later than in its trace by `shift`.
 fn rows(trace: &Trace, shift: i64) -> Vec<Vec<String>> {
     let at = |time: u64| time as i64 + shift;
     let of = |task: usize| format!("{} {}", trace.tasks[task].number, trace.name(task));

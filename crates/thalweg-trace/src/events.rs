@@ -219,12 +219,7 @@ impl Events {
         trace.copies = self.copies.into_iter().map(copy).collect();
         (trace.states, trace.memory, trace.decisions) = (self.states, self.memory, self.decisions);
         trace.drops = self.drops;
-        trace.copies.sort_by_key(|copy| copy.end);
-        trace.states.sort_by_key(|state| state.end);
-        trace.memory.sort_by_key(|memory| memory.at);
-        trace.drops.sort_by_key(|drop| drop.at);
-        trace.notes.sort_by_key(|note| note.at);
-        trace.decisions.sort_by_key(|decision| decision.at);
+        trace.sort_by_time();
         trace.end = self.end;
         trace
     }

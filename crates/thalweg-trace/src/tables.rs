@@ -266,6 +266,16 @@ pub struct Decision {
 }
 
 impl Trace {
+    /// Puts the tables that are ordered by time into this order.
+    pub fn sort_by_time(&mut self) {
+        self.copies.sort_by_key(|copy| copy.end);
+        self.states.sort_by_key(|state| state.end);
+        self.memory.sort_by_key(|memory| memory.at);
+        self.drops.sort_by_key(|drop| drop.at);
+        self.notes.sort_by_key(|note| note.at);
+        self.decisions.sort_by_key(|decision| decision.at);
+    }
+
     /// Returns the name of a task.
     pub fn name(&self, task: usize) -> &str {
         &self.sites[self.tasks[task].site].name

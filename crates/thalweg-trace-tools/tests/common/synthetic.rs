@@ -160,11 +160,7 @@ fn add_waits(trace: &mut Trace) {
 
 fn sort(trace: &mut Trace) {
     trace.dependences.sort_by_key(|dependence| dependence.to);
-    trace.copies.sort_by_key(|copy| copy.end);
-    trace.states.sort_by_key(|state| state.end);
-    trace.memory.sort_by_key(|memory| memory.at);
-    trace.drops.sort_by_key(|drop| drop.at);
-    trace.notes.sort_by_key(|note| note.at);
+    trace.sort_by_time();
 }
 
 /// Returns the unusual traces that every exporter must handle, each with a short description.
