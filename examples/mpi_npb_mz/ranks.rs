@@ -66,12 +66,6 @@ impl<'c> Ranks<'c> {
     }
 }
 
-fn number(field: &Field) -> DataId {
-    let mut number = DataId(0);
-    field.input().visit(&mut |access| number = access.data());
-    number
-}
-
 impl Front for Ranks<'_> {
     type Error = ClusterError;
 
@@ -143,7 +137,7 @@ impl Platform for Ranks<'_> {
 
     fn own(&self, field: &Field, zone: usize) {
         let bound = self.cluster.bind(field, self.balance.borrow().owner(zone));
-        self.fields.borrow_mut()[zone].insert(number(field), bound);
+        self.fields.borrow_mut()[zone].insert(field.id(), bound);
     }
 
     fn wait(&self) -> Result<()> {
@@ -151,8 +145,8 @@ impl Platform for Ranks<'_> {
     }
 
     fn read(&self, field: &Field) -> Result<Array4<f64>> {
-        let (fields, number) = (self.fields.borrow(), number(field));
-        let bound = fields.iter().find_map(|fields| fields.get(&number)).ok_or("the field belongs to no zone")?;
+        let fields = self.fields.borrow();
+        let bound = fields.iter().find_map(|fields| fields.get(&field.id())).ok_or("the field belongs to no zone")?;
         Ok(self.cluster.read(bound)?)
     }
 }

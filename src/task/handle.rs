@@ -4,7 +4,7 @@ use super::{
     Accumulating, After, Commutative, Concurrent, IndexRange, Inout, Input, Outcome, Output, Ranges, Reducing, Region,
     WeakInout, WeakInput,
 };
-use crate::ids::SpaceId;
+use crate::ids::{DataId, SpaceId};
 use crate::memory::{DataCell, Element, Shape};
 use crate::region::Block;
 use ndarray::Ix1;
@@ -105,6 +105,21 @@ impl Drop for Handle {
 }
 
 impl<T: Element, S: Shape> Data<T, S> {
+    /// Returns the number of the data object in its runtime, by which [accesses](crate::task::Accesses::visit), traces
+    /// and messages name it.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::new("1:CPU:1")?;
+    /// let (x, y) = (rt.scalar(0.0), rt.scalar(0.0));
+    /// assert_eq!(x.id(), x.clone().id());
+    /// assert_ne!(x.id(), y.id());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn id(&self) -> DataId {
+        self.cell.datum.id
+    }
+
     pub(crate) fn new(cell: DataCell, owner: Weak<dyn Owner>) -> Self {
         let cell = Arc::new(cell);
         Self { handle: Handle::new(&cell, owner), cell, element: PhantomData }

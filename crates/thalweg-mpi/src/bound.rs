@@ -56,7 +56,7 @@ impl BoundData {
         if map.len() == map.capacity() {
             map.retain(|_, object| object.strong_count() > 0);
         }
-        map.insert(number(local), Rc::downgrade(&object));
+        map.insert(local.id(), Rc::downgrade(&object));
     }
 
     /// Finds the bound data objects of a task's accesses.
@@ -83,12 +83,6 @@ impl BoundData {
         });
         problem.map_or_else(|| Ok(Bound { accesses: RefCell::new(Some(accesses)), steps }), Err)
     }
-}
-
-fn number<T: Element, S: Dims>(local: &task::Data<T, S>) -> DataId {
-    let mut number = DataId(0);
-    task::Accesses::visit(&local.input(), &mut |access| number = access.data());
-    number
 }
 
 struct BoundAccess {
