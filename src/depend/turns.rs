@@ -52,7 +52,7 @@ pub(crate) struct Line {
     queue: Mutex<Queue>,
 }
 
-/// What a line's tasks share.
+/// The object of a line, which its tasks share.
 #[derive(Debug)]
 pub(super) enum Place {
     /// A part of a data object. It may have been split since the line was created.
@@ -119,7 +119,7 @@ impl Line {
         Self::make(Place::Part(data, part), None, ALL)
     }
 
-    /// Creates the line of a resource of which tasks can use `capacity` at a time.
+    /// Creates the line of a resource whose tasks use at most `capacity` of it at a time.
     pub(crate) fn of_resource(name: &str, capacity: u64) -> Arc<Self> {
         Self::make(Place::Resource(name.into()), None, capacity)
     }

@@ -1,4 +1,4 @@
-//! A quota: an amount of which holders take shares, and which threads can wait for.
+//! A quota: an amount that is divided into shares. Threads can wait for a share.
 //!
 //! Taking a share never waits; a caller that finds no room leaves its waker and tries again later. A share that is
 //! alone may exceed the quota, so that nothing waits forever.

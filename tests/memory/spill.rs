@@ -18,7 +18,7 @@ fn limited(builder: Builder, tiles: u64) -> Builder {
     builder.host_memory(tiles * TILE_BYTES).spill_to(std::env::temp_dir())
 }
 
-/// Runs random tasks on tiles, most of which were spilled before, and compares the tiles with a sequential run.
+/// Runs random tasks on tiles that have mostly been spilled before, and compares them with a sequential run.
 fn random_tasks(rt: &Runtime, seed: u64, tasks: usize) {
     const TILES: usize = 12;
     let mut lot = Random(seed);

@@ -6,8 +6,8 @@
 //! replicas in one device's memory takes a launch and is limited by the memory's own rate.
 //!
 //! Over a switch, a copy occupies the sender's port, the receiver's port and the uplinks between them at the same time,
-//! each for `bytes / rate` of its own, beginning when all of them are free. It arrives when the slowest has carried it
-//! and the latency has passed.
+//! beginning when all of them are free, and each for its `bytes / rate`. The copy arrives when the slowest has carried
+//! it and the latency has passed.
 
 use crate::engine::Nanos;
 use crate::ids::SpaceId;

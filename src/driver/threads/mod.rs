@@ -13,7 +13,7 @@
 //! There are two exceptions: a host refers back to the state that it is a part of, and [`waiting`] consists of three
 //! files that use each other. Of these, [`isolated`] and [`crowded`] contain the special waits, and a host has a field
 //! for each. While a program's schedules are explored, there is only one thread: the state has a field for
-//! [`explored`], and the other files call it in place of their own loops.
+//! [`explored`], and the other files call it instead of looping themselves.
 
 mod accelerators;
 mod batch;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 const CPU_DEPTH_WITH_DISK: usize = 3;
 
 impl Placement {
-    /// Limits host memory to its capacity. What does not fit leaves for the disk, which is the last space.
+    /// Limits host memory to its capacity. Homes that do not fit leave for the disk, which is the last space.
     pub(crate) fn with_disk(mut self) -> Self {
         self.residency.add_disk();
         self.queue.units.give_ahead(CPU_DEPTH_WITH_DISK);

@@ -84,7 +84,7 @@ impl Builder {
 
     /// Sets how many bytes the pending tasks may allocate together, as far as the program says it
     /// ([`TaskBuilder::allocates`](crate::TaskBuilder::allocates)). A submission that would exceed the number waits
-    /// until enough tasks have finished. A task that exceeds it by itself waits until no other task that allocates is
+    /// until enough tasks have finished. A task that alone exceeds it waits until no other task that allocates is
     /// pending. By default there is no limit.
     ///
     /// Everything else is as with [`max_pending_tasks`](Self::max_pending_tasks), which limits the number of tasks at
