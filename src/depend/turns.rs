@@ -135,7 +135,7 @@ impl Line {
         }
     }
 
-    /// Returns what the line's tasks share.
+    /// Returns the object that the line's tasks share.
     pub(super) fn place(&self) -> &Place {
         &self.place
     }

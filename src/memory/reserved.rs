@@ -116,20 +116,24 @@ mod system {
     /// # Safety
     /// As for the caller.
     pub(super) unsafe fn free_pages(first: *mut u8, bytes: usize) {
-        const PAGE: usize = 4096;
-        let begin = first.addr().next_multiple_of(PAGE);
-        let end = (first.addr() + bytes) / PAGE * PAGE;
+        let Some(page) = page_bytes() else { return };
+        let begin = first.addr().next_multiple_of(page);
+        let end = (first.addr() + bytes) / page * page;
         if begin < end {
             let begin_at = first.wrapping_add(begin - first.addr());
             // SAFETY: the range consists of whole pages of private memory whose content nothing relies on, by the
-            // caller's promise. If pages are larger, the call is refused.
+            // caller's promise.
             unsafe { libc::madvise(begin_at.cast(), end - begin, libc::MADV_DONTNEED) };
         }
     }
 
-    pub(super) fn resident_bytes(first: *mut u8, bytes: usize) -> Option<usize> {
+    fn page_bytes() -> Option<usize> {
         // SAFETY: the call only queries a number.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok().filter(|page| *page > 0)?;
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok().filter(|page| *page > 0)
+    }
+
+    pub(super) fn resident_bytes(first: *mut u8, bytes: usize) -> Option<usize> {
+        let page = page_bytes()?;
         let begin = first.addr() / page * page;
         let mut pages = vec![0u8; (first.addr() + bytes - begin).div_ceil(page)];
         let base = first.wrapping_sub(first.addr() - begin);

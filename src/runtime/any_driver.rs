@@ -323,7 +323,7 @@ mod tests {
     use crate::memory::{Payload, With};
     use crate::runtime::runtime::Runtime;
     use crate::sync::CallSite;
-    use crate::task::{AccessSpec, Recorded};
+    use crate::task::{AccessSpec, UntypedAccess};
     use std::borrow::Cow;
     use std::marker::PhantomData;
     use std::sync::Arc;
@@ -349,7 +349,7 @@ mod tests {
         let captured = Waits(rt.clone(), said);
         let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
         let payload = Payload::new((access.store(crate::sealed::INTERNAL),), With(body, PhantomData), Kinds::CPU);
-        let Recorded(record) = access.record();
+        let UntypedAccess(record) = access.record();
         let (name, location) = (Cow::Borrowed("late"), CallSite::caller());
         let description = Description { name, location, priority: 0, internal: false, side: None, child: None };
         let refused = rt.door.driver.submit(description, payload, &[record], |_| ());

@@ -20,7 +20,7 @@ use crate::ids::{DeviceId, SpaceId};
 use crate::memory::Payload;
 use crate::memory::dlpack::{DlDataType, Tensor};
 use crate::sealed::INTERNAL;
-use crate::task::{Exported, Kept, Recorded};
+use crate::task::{Exported, Kept, UntypedAccess};
 use std::sync::Arc;
 
 impl Runtime {
@@ -72,7 +72,7 @@ impl Runtime {
     fn export<A: Exported>(&self, access: &A, name: &'static str, space: SpaceId) -> Result<Tensor, RunError> {
         self.may_wait(name)?;
         access.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
-        let (kept, Recorded(record)) = (access.kept(), access.record());
+        let (kept, UntypedAccess(record)) = (access.kept(), access.record());
         let (cell, block, is_shared) = (kept.cell.clone(), record.block, record.mode == Mode::In);
         let needed_bytes = (block.volume() * cell.datum.element_bytes) as u64;
         self.has_room_for((&cell, needed_bytes), name, space)?;

@@ -22,7 +22,7 @@ use crate::memory::{
 use crate::region::Block;
 use crate::sealed::INTERNAL;
 use crate::sync::CallSite;
-use crate::task::{Accesses, IterationSpace, LoopAccesses, Recorded, Resource};
+use crate::task::{Accesses, IterationSpace, LoopAccesses, Resource, UntypedAccess};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::fmt;
@@ -338,7 +338,7 @@ impl<A: LoopAccesses> Rest<A> {
     fn check_overlaps(&self, iterations: usize) -> Result<(), SubmitError> {
         let meet = |index: usize, meet: &dyn Fn(&[AccessRecord<'_>]) -> bool| {
             let (one, mut records) = (self.accesses.one(index), Vec::new());
-            one.visit(&mut |Recorded(record)| records.push(record));
+            one.visit(&mut |UntypedAccess(record)| records.push(record));
             if !meet(&records) {
                 return Ok(false);
             }
@@ -446,7 +446,7 @@ struct InLoop<'l, A>(&'l A);
 impl<A: LoopAccesses> Together for InLoop<'_, A> {
     fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R {
         let (one, mut records) = (self.0.one(index), ArrayVec::<_, FEW_ACCESSES>::new());
-        one.visit(&mut |Recorded(record)| records.push(record));
+        one.visit(&mut |UntypedAccess(record)| records.push(record));
         then(&records)
     }
 

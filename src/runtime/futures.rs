@@ -15,7 +15,7 @@ use crate::error::{Called, Failures, RunError, SubmitError};
 use crate::ids::SpaceId;
 use crate::memory::{Element, Shape};
 use crate::sync::drop_quietly;
-use crate::task::{AccessSpec, IntoRegion, Recorded};
+use crate::task::{AccessSpec, IntoRegion, UntypedAccess};
 use parking_lot::Mutex;
 use std::fmt;
 use std::pin::Pin;
@@ -90,7 +90,7 @@ impl Runtime {
             if running::replayed_here(self.door.id).is_some() {
                 return Err(SubmitError::InsideReplay { call: "read_async" });
             }
-            let Recorded(record) = access.record();
+            let UntypedAccess(record) = access.record();
             running::ancestry(self.door.id).admit("read_async", &[record])?; // it would wait for itself
             let (result, waker) = (value.clone(), seat.waker());
             self.door.internal_read_for(region.input(), "read_async", SpaceId::HOST, Some(waker), move |view| {

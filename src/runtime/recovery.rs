@@ -14,7 +14,7 @@ use crate::error::{Called, SubmitError};
 use crate::ids::SpaceId;
 use crate::memory::{self, Accepts, Declared, Element, OfValue, Out, Overwrites, Payload, Record, Shape, Unseen};
 use crate::sealed::{INTERNAL, Internal, Sealed};
-use crate::task::{AccessSpec, BorrowedMut, Data, IntoRegion, Recorded, Region, Token, Value};
+use crate::task::{AccessSpec, BorrowedMut, Data, IntoRegion, Region, Token, UntypedAccess, Value};
 
 impl Runtime {
     /// Makes a region good again after a failure, by writing zeros: from here on, tasks that use it are no longer
@@ -137,7 +137,7 @@ impl Door {
         body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
         spec.check(self.id).map_err(|refusal| refusal.of_task(name)).called_here()?;
-        let (Recorded(record), mut mode) = (spec.record(), Mode::Accept);
+        let (UntypedAccess(record), mut mode) = (spec.record(), Mode::Accept);
         access.visit(&mut |Record(stored)| mode = stored.mode);
         self.mend(name, AccessRecord { mode, ..record }, access, body)
     }

@@ -19,7 +19,7 @@ use crate::kernel::Launcher;
 use crate::memory::{AccessList, Common, HostBody, IntoOutcome, Keep, NoBody, Owned, Payload, Several, Slot};
 use crate::sealed::INTERNAL;
 use crate::sync::CallSite;
-use crate::task::{Accesses, IterationSpace, Predecessor, Recorded};
+use crate::task::{Accesses, IterationSpace, Predecessor, UntypedAccess};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -370,11 +370,11 @@ where
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
             few = ArrayVec::new();
-            self.accesses.visit(&mut |Recorded(record)| few.push(record));
+            self.accesses.visit(&mut |UntypedAccess(record)| few.push(record));
             &few
         } else {
             let mut all = Vec::new();
-            self.accesses.visit(&mut |Recorded(record)| all.push(record));
+            self.accesses.visit(&mut |UntypedAccess(record)| all.push(record));
             many = all;
             &many
         };
@@ -411,7 +411,7 @@ where
     /// later because of other tasks.
     pub(super) fn check(&self) -> Result<(), SubmitError> {
         let mut records = Vec::new();
-        self.accesses.visit(&mut |Recorded(record)| records.push(record));
+        self.accesses.visit(&mut |UntypedAccess(record)| records.push(record));
         self.admission(&records, false).check()
     }
 

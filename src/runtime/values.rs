@@ -8,7 +8,7 @@ use crate::error::{Called, RunError};
 use crate::ids::SpaceId;
 use crate::memory::Payload;
 use crate::sealed::INTERNAL;
-use crate::task::{AccessSpec, Recorded, Token, Value};
+use crate::task::{AccessSpec, Token, UntypedAccess, Value};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Runtime {
         self.may_wait("read_value")?;
         let access = value.input();
         access.check(self.door.id).map_err(|refusal| refusal.of_task("read_value")).called_here()?;
-        let Recorded(record) = access.record();
+        let UntypedAccess(record) = access.record();
         running::ancestry(self.door.id).admit("read_value", &[record]).called_here()?; // it would wait for itself
         let found = Arc::new(Mutex::new(None));
         let result = found.clone();

@@ -19,7 +19,7 @@ use crate::memory::{DataCell, Element, Payload, Shape};
 use crate::sealed::INTERNAL;
 use crate::sync::CallSite;
 use crate::sync::{Pooled, mapped};
-use crate::task::{AccessSpec, Input, IntoRegion, Predecessor, Recorded, Region};
+use crate::task::{AccessSpec, Input, IntoRegion, Predecessor, Region, UntypedAccess};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -312,7 +312,7 @@ impl Door {
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
         access.check(self.id).map_err(|refusal| refusal.of_task(name)).called_here()?;
-        let Recorded(record) = access.record();
+        let UntypedAccess(record) = access.record();
         if awaited {
             running::ancestry(self.id).admit(name, &[record]).called_here()?; // it would wait for itself
         }
@@ -329,7 +329,7 @@ impl Door {
         awaited_by: Option<Waker>,
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
-        let Recorded(record) = access.record();
+        let UntypedAccess(record) = access.record();
         let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by, ..Side::default() };
         self.driver.submit(internal(name, side), payload, &[record], Submitting::share).called_here()
@@ -340,7 +340,7 @@ impl Door {
     #[track_caller]
     pub(super) fn bring_home<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<TaskRef, SubmitError> {
         let access = region.input();
-        let Recorded(record) = access.record();
+        let UntypedAccess(record) = access.record();
         let payload = Payload::sole(access.store(INTERNAL), |_: S::View<'_, T>| ());
         let side = Side { space: Some(SpaceId::HOST), awaited_by: Some(own_waker()), here: true, ..Side::default() };
         self.driver.submit(internal("scope", side), payload, &[record], Submitting::share)

@@ -38,7 +38,7 @@ pub trait AccessSpec: Sealed {
     fn check(&self, runtime: u64) -> Result<(), SubmitError>;
 
     #[doc(hidden)]
-    fn record(&self) -> Recorded<'_>;
+    fn record(&self) -> UntypedAccess<'_>;
 
     #[doc(hidden)]
     fn store(&self, right: Internal) -> Self::Stored;
@@ -51,8 +51,6 @@ pub trait AccessSpec: Sealed {
 /// An access without its types, for runtimes built on this one; see [`Accesses::visit`](super::Accesses::visit).
 #[derive(Debug)]
 pub struct UntypedAccess<'a>(pub(crate) AccessRecord<'a>);
-
-pub(crate) use UntypedAccess as Recorded;
 
 impl UntypedAccess<'_> {
     /// Returns the data object's number, which no other data object of its runtime has.
@@ -72,8 +70,8 @@ impl UntypedAccess<'_> {
 }
 
 impl<T: Element, S: Shape> Region<'_, T, S> {
-    fn record(&self, mode: Mode) -> Recorded<'_> {
-        Recorded(AccessRecord { datum: &self.data.cell.datum, block: &self.block, mode })
+    fn record(&self, mode: Mode) -> UntypedAccess<'_> {
+        UntypedAccess(AccessRecord { datum: &self.data.cell.datum, block: &self.block, mode })
     }
 
     fn declare(&self) -> Declared<T, S> {
@@ -149,7 +147,7 @@ macro_rules! specs {
             }
 
             #[inline]
-            fn record(&self) -> Recorded<'_> {
+            fn record(&self) -> UntypedAccess<'_> {
                 self.0.record($mode)
             }
 
@@ -293,7 +291,7 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
         Err(SubmitError::NotContiguous { task: task.into(), data: datum.to_string(), region })
     }
 
-    fn record(&self) -> Recorded<'_> {
+    fn record(&self) -> UntypedAccess<'_> {
         self.0.record(Mode::Concurrent)
     }
 
@@ -330,7 +328,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
         self.0.check(runtime)
     }
 
-    fn record(&self) -> Recorded<'_> {
+    fn record(&self) -> UntypedAccess<'_> {
         self.0.record(Mode::Reduction(operation(&self.1)))
     }
 
@@ -367,7 +365,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Accumulating<'_, T, S, 
         self.0.check(runtime)
     }
 
-    fn record(&self) -> Recorded<'_> {
+    fn record(&self) -> UntypedAccess<'_> {
         self.0.record(Mode::Reduction(operation(&self.1).accumulated()))
     }
 

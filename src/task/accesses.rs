@@ -1,6 +1,6 @@
 //! All accesses of a task: single accesses, tuples and lists.
 
-use super::access::{AccessSpec, Recorded, UntypedAccess};
+use super::access::{AccessSpec, UntypedAccess};
 use super::handle::Kept;
 use crate::depend::TaskRef;
 use crate::error::SubmitError;
@@ -93,7 +93,7 @@ pub trait Accesses: Sealed {
     fn parameters(&self, _visit: &mut dyn FnMut(AnyParameter<'_>)) {}
 }
 
-/// A parameter of a recording, wrapped like [`Recorded`].
+/// A parameter of a recording, wrapped like [`UntypedAccess`].
 #[doc(hidden)]
 pub struct AnyParameter<'a>(pub(crate) &'a dyn AnySetting);
 
@@ -103,7 +103,7 @@ impl fmt::Debug for AnyParameter<'_> {
     }
 }
 
-/// A task whose result is accessed, wrapped like [`Recorded`].
+/// A task whose result is accessed, wrapped like [`UntypedAccess`].
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Predecessor<'a>(pub(crate) &'a TaskRef, pub(crate) Flow);
@@ -120,7 +120,7 @@ impl<P: AccessSpec> Accesses for P {
     }
 
     #[inline]
-    fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(UntypedAccess<'a>)) {
         visit(self.record());
     }
 
@@ -155,7 +155,7 @@ macro_rules! tuples {
             }
 
             #[inline]
-            fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
+            fn visit<'a>(&'a self, visit: &mut dyn FnMut(UntypedAccess<'a>)) {
                 $(self.$i.visit(visit);)*
             }
 
@@ -196,7 +196,7 @@ macro_rules! lists {
                 self.iter().try_for_each(|access| access.check(runtime))
             }
 
-            fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
+            fn visit<'a>(&'a self, visit: &mut dyn FnMut(UntypedAccess<'a>)) {
                 self.iter().for_each(|access| access.visit(visit));
             }
 

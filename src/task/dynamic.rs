@@ -6,7 +6,7 @@
 //!
 //! Nothing is checked before submission, which checks the same as for typed accesses.
 
-use super::access::{AccessSpec, Exported, Recorded, check};
+use super::access::{AccessSpec, Exported, UntypedAccess, check};
 use super::handle::{Handle, Kept};
 use super::{Data, Owner};
 use crate::depend::{AccessRecord, Mode};
@@ -227,8 +227,12 @@ impl AccessSpec for AnyAccess {
     }
 
     #[inline]
-    fn record(&self) -> Recorded<'_> {
-        Recorded(AccessRecord { datum: &self.region.data.cell().datum, block: &self.region.block, mode: self.mode })
+    fn record(&self) -> UntypedAccess<'_> {
+        UntypedAccess(AccessRecord {
+            datum: &self.region.data.cell().datum,
+            block: &self.region.block,
+            mode: self.mode,
+        })
     }
 
     #[inline]

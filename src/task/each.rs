@@ -6,7 +6,7 @@
 //! one after the other.
 
 use super::access::{
-    AccessSpec, Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Recorded, Reducing, WeakInout,
+    AccessSpec, Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing, UntypedAccess, WeakInout,
     WeakInput,
 };
 use super::accesses::Accesses;
@@ -209,7 +209,7 @@ impl<P: AccessSpec> AccessSpec for Same<'_, P> {
     }
 
     #[inline]
-    fn record(&self) -> Recorded<'_> {
+    fn record(&self) -> UntypedAccess<'_> {
         self.0.record()
     }
 
@@ -294,7 +294,7 @@ impl Accesses for Numbered {
     }
 
     #[inline]
-    fn visit<'a>(&'a self, _: &mut dyn FnMut(Recorded<'a>)) {}
+    fn visit<'a>(&'a self, _: &mut dyn FnMut(UntypedAccess<'a>)) {}
 
     #[inline]
     fn store(&self, _: Internal) -> Index {

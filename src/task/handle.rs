@@ -110,7 +110,7 @@ impl<T: Element, S: Shape> Data<T, S> {
     ///
     /// ```
     /// use thalweg::prelude::*;
-    /// let rt = Runtime::new("1:CPU:1")?;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
     /// let (x, y) = (rt.scalar(0.0), rt.scalar(0.0));
     /// assert_eq!(x.id(), x.clone().id());
     /// assert_ne!(x.id(), y.id());

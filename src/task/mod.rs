@@ -41,7 +41,6 @@ mod value;
 
 #[doc(hidden)]
 pub use access::Exported;
-pub(crate) use access::Recorded;
 pub use access::{AccessSpec, UntypedAccess};
 // Types of declared accesses, which type inference finds but no program names. The same holds for all hidden types
 // below.

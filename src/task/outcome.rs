@@ -1,6 +1,6 @@
 //! Accesses that yield the failure if the value is missing.
 
-use super::access::{AccessSpec, Input, Recorded};
+use super::access::{AccessSpec, Input, UntypedAccess};
 use super::cut::Cut;
 use super::each::PartSpec;
 use super::handle::Kept;
@@ -38,9 +38,9 @@ impl<A: AccessSpec> AccessSpec for Outcome<A> {
         self.0.check(runtime)
     }
 
-    fn record(&self) -> Recorded<'_> {
-        let Recorded(record) = self.0.record();
-        Recorded(AccessRecord { mode: Mode::Outcome, ..record })
+    fn record(&self) -> UntypedAccess<'_> {
+        let UntypedAccess(record) = self.0.record();
+        UntypedAccess(AccessRecord { mode: Mode::Outcome, ..record })
     }
 
     fn store(&self, right: Internal) -> Self::Stored {

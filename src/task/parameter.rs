@@ -1,6 +1,6 @@
 //! Parameters of recordings, and accesses to them.
 
-use super::access::Recorded;
+use super::access::UntypedAccess;
 use super::accesses::{Accesses, AnyParameter};
 use super::each::LoopAccesses;
 use super::handle::Kept;
@@ -104,7 +104,7 @@ impl<T: Send + Sync + 'static> Accesses for ParameterInput<'_, T> {
     }
 
     #[inline]
-    fn visit<'a>(&'a self, _: &mut dyn FnMut(Recorded<'a>)) {}
+    fn visit<'a>(&'a self, _: &mut dyn FnMut(UntypedAccess<'a>)) {}
 
     fn store(&self, _: Internal) -> ReadParameter<T> {
         ReadParameter::once(&self.0.setting)

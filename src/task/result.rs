@@ -1,6 +1,6 @@
 //! Accesses to the results of other tasks.
 
-use super::access::Recorded;
+use super::access::UntypedAccess;
 use super::accesses::{Accesses, Predecessor};
 use super::handle::Kept;
 use crate::error::SubmitError;
@@ -57,7 +57,7 @@ macro_rules! accesses {
             }
 
             #[inline]
-            fn visit<'a>(&'a self, _: &mut dyn FnMut(Recorded<'a>)) {}
+            fn visit<'a>(&'a self, _: &mut dyn FnMut(UntypedAccess<'a>)) {}
 
             #[inline]
             fn predecessors<'a>(&'a self, visit: &mut dyn FnMut(Predecessor<'a>)) {

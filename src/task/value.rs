@@ -4,7 +4,7 @@
 //! run on CPU units. A token has no memory, so tasks that access tokens run on any unit. On devices, a task ordered by
 //! a token releases its successors on other devices when it has ended, not when it has been issued.
 
-use super::access::{AccessSpec, Recorded};
+use super::access::{AccessSpec, UntypedAccess};
 use super::handle::{Handle, Kept, Owner};
 use super::outcome::Outcome;
 use crate::depend::{AccessRecord, Datum};
@@ -300,8 +300,8 @@ macro_rules! specs {
             }
 
             #[inline]
-            fn record(&self) -> Recorded<'_> {
-                Recorded(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
+            fn record(&self) -> UntypedAccess<'_> {
+                UntypedAccess(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
             }
 
             #[inline]

@@ -15,7 +15,7 @@ use crate::region::Block;
 use crate::runtime::entrance::{EntranceOf, Kin};
 use crate::sealed::{INTERNAL, Internal, Sealed};
 use crate::sync::CallSite;
-use crate::task::{Accesses, IterationSpace, Kept, Recorded};
+use crate::task::{Accesses, IterationSpace, Kept, UntypedAccess};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
@@ -182,7 +182,7 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
         let mut kept = Vec::new();
         accesses.kept(&mut |data| kept.push(data));
         let (mut kept, mut regions) = (kept.into_iter(), Vec::new());
-        accesses.visit(&mut |Recorded(AccessRecord { block, mode, .. })| {
+        accesses.visit(&mut |UntypedAccess(AccessRecord { block, mode, .. })| {
             let kept = kept.next().expect("each region has a data object");
             regions.push(RecordedRegion { kept, block: *block, mode });
         });
@@ -388,8 +388,8 @@ impl<S: AccessList> Accesses for Again<'_, S> {
         Ok(()) // they were checked when the task was recorded
     }
 
-    fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
-        self.regions.iter().for_each(|region| visit(Recorded(region.record())));
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(UntypedAccess<'a>)) {
+        self.regions.iter().for_each(|region| visit(UntypedAccess(region.record())));
     }
 
     fn store(&self, right: Internal) -> S {
