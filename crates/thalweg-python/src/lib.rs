@@ -16,6 +16,10 @@
 //!
 //! `tests/test_gil.py` tries to make threads wait for each other nevertheless.
 //!
+//! In an interpreter without the lock, threads that are attached must still be able to pause for its garbage collector.
+//! The same rules suffice: every wait for a task detaches its thread, and no thread calls Python while it holds a lock
+//! of this module. All classes are frozen and keep what changes in locks or atomics.
+//!
 //! # Stacks
 //! Python assumes that the frames of a thread are on one stack. So bodies run only on the units' own threads
 //! (`use_current_thread(false)`), and a wait inside a body is refused ([`gil::may_wait`]): the library runs a body on a

@@ -52,6 +52,31 @@ def test_threads_that_submit_wait_read_and_drop_do_not_deadlock():
         assert not any(thread.is_alive() for thread in threads) and not errors, errors
 
 
+def test_threads_submit_to_a_runtime_until_it_is_shut_down():
+    """Every task that was accepted runs, and later ones are refused."""
+    rt, counts = tw.Runtime("2:CPU:1"), np.zeros(4, "int64")
+    ran, accepted, refused = rt.data(counts), [0] * 4, []
+
+    def work(index):
+        part = ran[index : index + 1].inout()
+        while True:
+            try:
+                rt.task(part)(lambda x: np.add(x, 1, out=x))
+                accepted[index] += 1
+            except tw.Refused as error:
+                refused.append(error)
+                return
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    [thread.start() for thread in threads]
+    while sum(accepted) < 400:
+        time.sleep(0.001)
+    rt.shutdown()
+    [thread.join(100) for thread in threads]
+    assert not any(thread.is_alive() for thread in threads) and len(refused) == 4
+    assert counts.tolist() == accepted
+
+
 def test_bodies_that_hold_python_locks_of_the_submitter_do_not_deadlock():
     """A body waits for a lock that the submitter has while it submits more tasks than the window allows."""
     lock = threading.Lock()
