@@ -21,7 +21,7 @@ target/release/thalweg doctor
 
 step "examples on the stand-in drivers of CUDA and HIP"
 # Without optimization: otherwise cores take all of the small programs before a device has its first kernel.
-cargo test --quiet --test standin -- --ignored examples python
+cargo test --quiet -p thalweg --all-features --test standin -- --ignored examples python
 
 step "the suite for machines with a GPU, in small sizes"
 scripts/gpu-suite build target/gpu-suite "${quickly[@]}"

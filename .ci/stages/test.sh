@@ -11,5 +11,7 @@ step "tests of the Python package"
 # In the dev profile, in which the C interface has just built the library with the same features.
 (cd crates/thalweg-python && VIRTUAL_ENV="${THALWEG_PYTHON%/bin/python}" PATH="${THALWEG_PYTHON%/python}:$PATH" maturin develop --quiet &&
     "$THALWEG_PYTHON" -X dev -m pytest)
-step "the guide's code"
-cargo test --quiet -p thalweg-guide --doc
+step "the code of the guide, and of the documentation of clusters"
+# Together, so that the library is compiled once for both.
+# shellcheck disable=SC2046 # words of their own
+cargo test --quiet -p thalweg-guide $(has mpicc && echo "-p thalweg-mpi --all-features") --doc
