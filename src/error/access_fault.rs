@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// What a body did with a region against its declaration.
+/// A way in which a body breaks the declaration of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Breach {

@@ -73,7 +73,7 @@ pub enum Span {
     Loop,
 }
 
-/// The sites of those regions of a task that have no view yet; `None` for a region in the host copy, or for all of them.
+/// The sites of those regions of a task that have no view yet; `None` for a region in the host copy, or for all.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Sites<'s>(Option<&'s [Option<Site>]>);

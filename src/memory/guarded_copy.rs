@@ -54,7 +54,7 @@ pub(crate) struct GuardedCopy {
     outer: usize,
 }
 
-/// Elements or bytes of which something was found: the index of the first, relative to the region, and their number.
+/// A finding: the index of the first element, relative to the region, and the number of elements.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) first: [usize; MAX_DIMS],

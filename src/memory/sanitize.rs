@@ -16,7 +16,7 @@ use crate::depend::{AccessRecord, Body, Datum, Env, Mode, Site, Stop};
 use crate::error::{AccessFault, AccessFaults, Breach};
 use crate::region::{Block, MAX_DIMS};
 
-/// What [`Body::run`] returns, with panics caught.
+/// The result of [`Body::run`], with panics caught.
 type Ran = std::thread::Result<Result<(), Box<Stop>>>;
 
 /// The copy of one region.

@@ -22,7 +22,7 @@ fn all_modes_of_access_give_the_usual_results() {
             rt.task("reduce", (x.slice(part.clone()).input(), sum.reduction(Sum))).cpu(add).submit().unwrap();
             rt.task("commute", (x.slice(part.clone()).input(), total.commutative())).cpu(add).submit().unwrap();
             rt.task("accumulate", (x.slice(part).input(), last.accumulate(Sum))).cpu(add).submit().unwrap();
-            rt.task("count", counter.concurrent()).cpu(|_, counter| _ = counter.update(0, |n| n + 1)).submit().unwrap();
+            rt.task("count", counter.concurrent()).cpu(|_, counter| counter.update(0, |n| n + 1)).submit().unwrap();
         }
         let x_is = |_: &Context, x: Result<&[f64], &thalweg::error::TaskFailure>| assert_eq!(x.unwrap()[99], 198.0);
         rt.task("look", x.outcome()).cpu(x_is).submit().unwrap();

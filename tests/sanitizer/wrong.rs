@@ -7,6 +7,18 @@ use thalweg::dynamic::{AnyData, AnyView, Dtype};
 use thalweg::error::Breach::{self, *};
 use thalweg::prelude::*;
 
+/// Writes what a task must not write.
+fn plant<T>(at: *mut T, value: T) {
+    // SAFETY: each planted write goes to a guard zone, or to an element that no other thread uses at that time.
+    unsafe { at.write(value) }
+}
+
+/// Reads what a task may not read.
+fn peek<T: Copy>(at: *const T) -> T {
+    // SAFETY: each planted read is in a region or in a guard zone.
+    unsafe { at.read() }
+}
+
 /// Submits a program on each of these machines, and expects these findings of its task `wrong`.
 fn expect_on(machines: &[&str], program: impl Fn(&Runtime), expected: &[(usize, Breach, &str, usize)]) {
     for units in machines {
@@ -40,26 +52,26 @@ fn output(rt: &Runtime, body: impl FnOnce(&mut [f64]) + Send + 'static) {
 
 #[test]
 fn write_after_an_array_is_found() {
-    let body = |x: &mut [f64]| unsafe { x.as_mut_ptr().add(4).write(7.0) };
+    let body = |x: &mut [f64]| plant(x.as_mut_ptr().wrapping_add(4), 7.0);
     expect(|rt| update(rt, body), &[(0, WroteOutside, "0 bytes after its last element", 8)]);
 }
 
 #[test]
 fn write_before_an_array_is_found() {
-    let body = |x: &mut [f64]| unsafe { x.as_mut_ptr().sub(1).write(7.0) };
+    let body = |x: &mut [f64]| plant(x.as_mut_ptr().wrapping_sub(1), 7.0);
     expect(|rt| update(rt, body), &[(0, WroteOutside, "8 bytes before its first element", 8)]);
 }
 
 #[test]
 fn write_far_behind_an_array_is_found() {
-    let body = |x: &mut [f64]| unsafe { x.as_mut_ptr().add(500).write(7.0) };
+    let body = |x: &mut [f64]| plant(x.as_mut_ptr().wrapping_add(500), 7.0);
     expect(|rt| update(rt, body), &[(0, WroteOutside, "3968 bytes after its last element", 8)]);
 }
 
 #[test]
 fn write_by_a_c_function_with_a_wrong_count_is_found() {
     extern "C" fn fill(x: *mut f64, last: usize) {
-        (0..=last).for_each(|n| unsafe { x.add(n).write(0.0) });
+        (0..=last).for_each(|n| plant(x.wrapping_add(n), 0.0));
     }
     let body = |x: &mut [f64]| fill(x.as_mut_ptr(), x.len());
     expect(|rt| update(rt, body), &[(0, WroteOutside, "0 bytes after its last element", 8)]);
@@ -69,7 +81,7 @@ fn write_by_a_c_function_with_a_wrong_count_is_found() {
 fn write_next_to_a_row_of_a_block_is_found() {
     let program = |rt: &Runtime| {
         let x = rt.array(Array2::<f64>::zeros((8, 9)));
-        let body = |_: &Context, mut x: ArrayViewMut2<'_, f64>| unsafe { x.as_mut_ptr().add(4).write(1.0) };
+        let body = |_: &Context, mut x: ArrayViewMut2<'_, f64>| plant(x.as_mut_ptr().wrapping_add(4), 1.0);
         rt.task("wrong", x.block((2..5, 3..7)).inout()).cpu(body).submit().unwrap();
     };
     expect_on(&["2:CPU:1"], program, &[(0, WroteOutside, "between its rows, 32 bytes after its first element", 8)]);
@@ -81,7 +93,7 @@ fn write_to_the_row_after_a_block_is_found() {
         let x = rt.array(Array2::<f64>::zeros((8, 9)));
         let body = |_: &Context, mut x: ArrayViewMut2<'_, f64>| {
             let row = x.strides()[0];
-            unsafe { x.as_mut_ptr().offset(3 * row).write(1.0) }
+            plant(x.as_mut_ptr().wrapping_offset(3 * row), 1.0)
         };
         rt.task("wrong", x.block((2..5, 3..7)).inout()).cpu(body).submit().unwrap();
     };
@@ -92,7 +104,7 @@ fn write_to_the_row_after_a_block_is_found() {
 fn write_outside_of_a_commutative_region_is_found() {
     let program = |rt: &Runtime| {
         let x = rt.data(vec![0u8; 100]);
-        let body = |_: &Context, x: &mut [u8]| unsafe { x.as_mut_ptr().add(10).write(1) };
+        let body = |_: &Context, x: &mut [u8]| plant(x.as_mut_ptr().wrapping_add(10), 1);
         rt.task("wrong", x.slice(50..60).commutative()).cpu(body).submit().unwrap();
     };
     expect(program, &[(0, WroteOutside, "0 bytes after its last element", 1)]);
@@ -104,7 +116,7 @@ fn changed_input_is_found() {
         let (x, y) = (rt.data(vec![1.0; 8]), rt.data(vec![1.0; 8]));
         let body = |_: &Context, (x, y): (&[f64], &mut [f64])| {
             y.copy_from_slice(x);
-            unsafe { x.as_ptr().cast_mut().add(1).write(3.0) }
+            plant(x.as_ptr().cast_mut().wrapping_add(1), 3.0)
         };
         rt.task("wrong", (x.slice(4..).input(), y.slice(..4).output())).cpu(body).submit().unwrap();
     };
@@ -117,7 +129,7 @@ fn changed_input_block_is_found() {
         let x = rt.array(Array2::<u16>::zeros((8, 9)));
         let body = |_: &Context, x: ArrayView2<'_, u16>| {
             let at: *const u16 = &x[[1, 2]];
-            unsafe { at.cast_mut().write(3) }
+            plant(at.cast_mut(), 3)
         };
         rt.task("wrong", x.block((2..5, 3..7)).input()).cpu(body).submit().unwrap();
     };
@@ -176,7 +188,7 @@ fn read_outside_of_a_region_is_found() {
     let program = |rt: &Runtime| {
         let (x, y) = (rt.data(vec![1.0; 8]), rt.data(vec![1.0; 8]));
         let body = |_: &Context, (x, y): (&[f64], &mut [f64])| {
-            (0..4).for_each(|n| y[n] = unsafe { *x.as_ptr().add(n) + *x.as_ptr().add(n + 1) });
+            (0..4).for_each(|n| y[n] = peek(x.as_ptr().wrapping_add(n)) + peek(x.as_ptr().wrapping_add(n + 1)));
         };
         rt.task("wrong", (x.slice(..4).input(), y.slice(..4).output())).cpu(body).submit().unwrap();
     };
@@ -190,7 +202,7 @@ unsafe impl Send for Address {}
 
 impl Address {
     fn write(&self, at: usize) {
-        unsafe { self.0.add(at).write(9.0) }
+        plant(self.0.wrapping_add(at), 9.0)
     }
 }
 
@@ -221,7 +233,7 @@ fn write_to_an_input_past_the_view_is_found() {
 /// Submits a task with a region of type float64 whose type is known only at run time.
 fn dynamic(rt: &Runtime, reads: bool, body: impl FnOnce(&mut AnyView<'_>) + Send + 'static) {
     let x = AnyData::zeros(rt, Dtype::F64, &[8]).unwrap();
-    let region = x.block(&[2..6]);
+    let region = x.block(std::slice::from_ref(&(2..6)));
     let access = if reads { region.input() } else { region.output() };
     rt.task("wrong", vec![access]).cpu(move |_, mut views| body(&mut views[0])).submit().unwrap();
 }
@@ -230,7 +242,7 @@ fn dynamic(rt: &Runtime, reads: bool, body: impl FnOnce(&mut AnyView<'_>) + Send
 fn dynamic_write_outside_is_found() {
     let body = |view: &mut AnyView<'_>| {
         let x = view.as_mut_ptr().cast::<f64>();
-        (0..5).for_each(|n| unsafe { x.add(n).write(1.0) });
+        (0..5).for_each(|n| plant(x.wrapping_add(n), 1.0));
     };
     expect(|rt| dynamic(rt, false, body), &[(0, WroteOutside, "0 bytes after its last element", 8)]);
 }
@@ -243,7 +255,7 @@ fn dynamic_unwritten_output_is_found() {
 
 #[test]
 fn dynamic_changed_input_is_found() {
-    let body = |view: &mut AnyView<'_>| unsafe { view.as_ptr().cast_mut().write(1) };
+    let body = |view: &mut AnyView<'_>| plant(view.as_ptr().cast_mut(), 1);
     expect(|rt| dynamic(rt, true, body), &[(0, ChangedInput, "[2]", 1)]);
 }
 
@@ -253,7 +265,7 @@ fn iteration_that_writes_its_neighbours_part_is_found() {
         let x = rt.data((0..12).map(f64::from).collect::<Vec<_>>());
         let body = |_: &Context, x: &mut [f64]| {
             if x[0] == 4.0 {
-                unsafe { x.as_mut_ptr().sub(1).write(0.0) }
+                plant(x.as_mut_ptr().wrapping_sub(1), 0.0)
             }
         };
         rt.for_each("wrong", x.blocks(4).inout()).cpu(body).submit().unwrap();
@@ -298,9 +310,9 @@ fn child_is_checked_like_its_parent() {
 fn several_findings_are_reported_together() {
     let program = |rt: &Runtime| {
         let (x, y) = (rt.data(vec![1.0; 4]), rt.data(vec![1.0; 4]));
-        let body = |_: &Context, (x, y): (&[f64], &mut [f64])| unsafe {
-            x.as_ptr().cast_mut().write(5.0);
-            y.as_mut_ptr().add(4).write(5.0);
+        let body = |_: &Context, (x, y): (&[f64], &mut [f64])| {
+            plant(x.as_ptr().cast_mut(), 5.0);
+            plant(y.as_mut_ptr().wrapping_add(4), 5.0);
         };
         rt.task("wrong", (x.input(), y.output())).cpu(body).submit().unwrap();
     };

@@ -40,7 +40,7 @@ const MOST_GROWTH_KIB: u64 = 64 << 10;
 /// The number of programs that have ended.
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
-/// What has happened so far.
+/// Counts of events so far.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Sums {
     pub(crate) tasks: u64,

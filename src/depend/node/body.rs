@@ -31,8 +31,8 @@ pub(crate) unsafe trait Body: Send {
         false
     }
 
-    /// Returns the location of the `access`-th region in its host copy, if the body finds the region by the sites of its
-    /// environment.
+    /// Returns the location of the `access`-th region in its host copy, if the body finds the region by the sites of
+    /// its environment.
     fn home(&self, _access: usize) -> Option<Site> {
         None
     }
