@@ -24,7 +24,7 @@ use crate::engine::{Command, Engine, Event, Outcome, Span};
 use crate::error::{FailureReason, SubmitError};
 use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
-use crate::memory::{DataCell, Home};
+use crate::memory::{DataCell, Home, sanitize};
 use crate::sync::{Sleep, drop_quietly};
 use crate::trace::{Happened, Tracer};
 use crossbeam_utils::CachePadded;
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     /// The task that each unit's host is running, and last the task of a guest that stands in for unit 0's host.
     pub(super) running: Box<[CachePadded<ExposedTask>]>,
     pub(crate) conflicts: Option<ConflictDetector>,
+    /// Whether bodies run on guarded copies of their regions.
+    pub(crate) sanitizes: bool,
     /// Tasks that continue without occupying a thread.
     pub(super) away: Away,
     /// Suspended tasks: their bodies wait, and their stacks have nothing else to run.
@@ -112,6 +114,7 @@ impl Shared {
             on_hosts: AtomicU64::new(0),
             running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
             conflicts,
+            sanitizes: false,
             away: Away::new(machine.num_units()),
             suspended: SuspendedTasks::default(),
             cancelled: AtomicBool::new(false),
@@ -137,6 +140,11 @@ impl Shared {
         }
     }
 
+    /// Sets whether bodies run on guarded copies of their regions.
+    pub(crate) fn sanitized(self, sanitizes: bool) -> Self {
+        Self { sanitizes, ..self }
+    }
+
     /// Returns, for each unit, the number of user tasks that the unit has finished.
     pub(crate) fn finished_by_unit(&self) -> Vec<u64> {
         let mut counts = self.progress.finished_by_slot();
@@ -160,11 +168,15 @@ impl Shared {
         let task: &OwnedTask = task;
         let run = || {
             let run = |body: &(dyn Body + 'static)| {
-                catch_unwind(AssertUnwindSafe(|| {
-                    #[cfg(feature = "spans")]
-                    let _entered = super::traced::span(task, env.context).entered();
-                    body.run(env)
-                }))
+                let caught = |env: &Env<'_>| {
+                    catch_unwind(AssertUnwindSafe(|| {
+                        #[cfg(feature = "spans")]
+                        let _entered = super::traced::span(task, env.context).entered();
+                        body.run(env)
+                    }))
+                };
+                let on_copies = self.sanitizes && !task.shared().internal;
+                if on_copies { sanitize::run_on_copies(body, env, caught) } else { caught(env) }
             };
             match slot {
                 Some(slot) => self.running[slot].during(task, run),

@@ -4,6 +4,7 @@
 //! a task or a request is refused (nothing has changed), and [`RunError`] when tasks have failed while running. Bugs in
 //! the runtime cause assertion failures, not errors.
 
+mod access_fault;
 mod build;
 mod chain;
 mod device;
@@ -13,6 +14,7 @@ mod subject;
 mod submit;
 mod take;
 
+pub use access_fault::{AccessFault, AccessFaults, Breach};
 pub use build::BuildError;
 pub use device::DeviceError;
 pub(crate) use failure::Cancelled;

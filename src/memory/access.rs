@@ -56,8 +56,16 @@ pub trait Access: Replicated + Send + 'static {
     fn again(&self, right: Internal) -> Self;
 }
 
-/// Operations of an access on its private replica. Only reductions have one.
+/// The untyped side of an access: the location of its host copy, and the operations on its private replica, which only
+/// reductions have.
 pub trait Replicated: Sealed {
+    /// Returns the location of the region in its host copy, if the access makes its view from a site and has the region
+    /// to itself while the body runs, or shares it only with readers.
+    #[doc(hidden)]
+    fn home(&self) -> Option<Home> {
+        None
+    }
+
     /// Returns the operation by which a device combines the access's contribution, if one does.
     #[doc(hidden)]
     fn combination(&self) -> Option<OnDevices> {
@@ -137,6 +145,11 @@ pub trait Replicated: Sealed {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Group(pub(crate) Arc<Accumulation>, pub(crate) Block);
+
+/// The location of a region in its host copy, wrapped like [`Record`].
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Home(pub(crate) Site);
 
 /// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
 #[doc(hidden)]
@@ -231,7 +244,11 @@ macro_rules! plain_access {
 
         impl<T, S: Shape> Sealed for $name<T, S> {}
 
-        impl<T: Element, S: Shape> Replicated for $name<T, S> {}
+        impl<T: Element, S: Shape> Replicated for $name<T, S> {
+            fn home(&self) -> Option<Home> {
+                Some(Home(self.0.site(None)))
+            }
+        }
 
         impl<T: Element, S: Shape> Access for $name<T, S> {
             type View<'a> = S::$view<'a, T>;

@@ -73,10 +73,10 @@ pub enum Span {
     Loop,
 }
 
-/// The sites of those regions of a task that have no view yet; `None` if the regions are in the host copies.
+/// The sites of those regions of a task that have no view yet; `None` for a region in the host copy, or for all.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Sites<'s>(Option<&'s [Site]>);
+pub struct Sites<'s>(Option<&'s [Option<Site>]>);
 
 /// The device sites of those regions of a task that have no view yet.
 #[doc(hidden)]
@@ -85,13 +85,13 @@ pub struct DeviceSites<'s>(&'s [DeviceSite]);
 
 impl<'s> Sites<'s> {
     #[inline]
-    pub(super) fn new(sites: Option<&'s [Site]>) -> Self {
+    pub(super) fn new(sites: Option<&'s [Option<Site>]>) -> Self {
         Self(sites)
     }
 
     #[inline]
     fn next(&mut self) -> Option<Site> {
-        self.0.as_mut().map(|sites| *sites.split_off_first().expect("each region has a site"))
+        self.0.as_mut().and_then(|sites| *sites.split_off_first().expect("each region is in the list"))
     }
 }
 

@@ -49,6 +49,10 @@ impl<A: AccessList> Slot<A> for LentOut {
         let Self(detachment) = bodies.take().expect("a body runs once");
         Err(leave(detachment, false))
     }
+
+    fn lends(_: &Cell<Option<Self>>) -> bool {
+        true
+    }
 }
 
 impl<F, U> Async<F, U> {
@@ -95,6 +99,10 @@ where
         };
         settle(&detachment, catch_unwind(AssertUnwindSafe(body)));
         Err(leave(detachment, false))
+    }
+
+    fn lends(_: &Cell<Option<Self>>) -> bool {
+        true
     }
 }
 
@@ -159,6 +167,10 @@ where
         let begun = matches!(&body, Some(Self(Stage::Begun(..))));
         bodies.set(body);
         begun
+    }
+
+    fn lends(_: &Cell<Option<Self>>) -> bool {
+        true
     }
 }
 

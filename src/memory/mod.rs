@@ -28,6 +28,7 @@ mod detached;
 pub(crate) mod dlpack;
 #[cfg(feature = "dynamic")]
 pub(crate) mod dynamic;
+mod guarded_copy;
 mod home;
 mod huge;
 mod iteration;
@@ -42,6 +43,7 @@ mod reduce;
 mod replica;
 mod reserved;
 mod result;
+pub(crate) mod sanitize;
 mod shape;
 mod shared;
 pub(crate) mod shared_pages;
@@ -73,6 +75,7 @@ pub(crate) use copy::{BoxCopy, copy_box};
 pub(crate) use detached::LentOut;
 #[doc(hidden)]
 pub use detached::{Async, Detached};
+pub(crate) use guarded_copy::GuardedCopy;
 pub(crate) use home::Home;
 #[doc(hidden)]
 pub use iteration::Index;

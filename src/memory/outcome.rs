@@ -7,7 +7,7 @@
 //! Invariant: no view is made of a region that has no value.
 
 use super::Access;
-use super::access::{Record, Replicated};
+use super::access::{Home, Record, Replicated};
 use super::lent::{Lend, Lender};
 use crate::depend::{AccessRecord, Mode, Site, TaskRef};
 use crate::error::TaskFailure;
@@ -46,6 +46,10 @@ impl<A> OutcomeOf<A> {
 impl<A> Sealed for OutcomeOf<A> {}
 
 impl<A: Access> Replicated for OutcomeOf<A> {
+    fn home(&self) -> Option<Home> {
+        if self.failure().is_none() { self.access.home() } else { None }
+    }
+
     fn ask(&self, Probe(probe): Probe) {
         self.probe.get_or_init(|| probe);
     }

@@ -1,11 +1,11 @@
 //! The typed payload of a task, which contains its accesses and bodies and which the engine runs as a [`Body`].
 
-use super::access::Group;
+use super::access::{Group, Home};
 use super::access_list::{DeviceSites, Sites};
 use super::combine::OnDevices;
 use super::outcome::Probe;
 use super::{Access, AccessList, LentOut};
-use crate::depend::{AccessRecord, Accumulation, Body, Context, Detachment, Env, Kinds, Stop, TaskRef};
+use crate::depend::{AccessRecord, Accumulation, Body, Context, Detachment, Env, Kinds, Site, Stop, TaskRef};
 use crate::error::{BoxError, TaskFailure};
 use crate::ids::Iteration;
 use crate::kernel::{Combination, DeviceSite, Launcher};
@@ -95,6 +95,15 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     /// Returns whether the body has run and the task continues without it.
     #[doc(hidden)]
     fn has_begun(_bodies: &Cell<Option<Self>>) -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+
+    /// Returns whether the body exports its regions from the host copies, so that it finds them by no site.
+    #[doc(hidden)]
+    fn lends(_bodies: &Cell<Option<Self>>) -> bool
     where
         Self: Sized,
     {
@@ -199,6 +208,8 @@ pub(crate) trait HostBody<A: AccessList>: Send {
     unsafe fn run(&self, accesses: &A, at: BodyEnv<'_>) -> Result<(), Stopped>;
 
     fn has_begun(&self) -> bool;
+
+    fn lends(&self) -> bool;
 }
 
 impl<A: AccessList, B: Slot<A>> HostBody<A> for Cell<Option<B>> {
@@ -209,6 +220,10 @@ impl<A: AccessList, B: Slot<A>> HostBody<A> for Cell<Option<B>> {
 
     fn has_begun(&self) -> bool {
         B::has_begun(self)
+    }
+
+    fn lends(&self) -> bool {
+        B::lends(self)
     }
 }
 
@@ -268,6 +283,13 @@ impl<A: AccessList> Slot<A> for Box<Several<A>> {
         let begun = several.as_ref().and_then(|several| several.cpu.as_ref()).is_some_and(|cpu| cpu.has_begun());
         bodies.set(several);
         begun
+    }
+
+    fn lends(bodies: &Cell<Option<Self>>) -> bool {
+        let several = bodies.take();
+        let lends = several.as_ref().and_then(|several| several.cpu.as_ref()).is_some_and(|cpu| cpu.lends());
+        bodies.set(several);
+        lends
     }
 
     fn enqueue(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
@@ -336,6 +358,10 @@ unsafe impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
 
     fn has_begun(&self) -> bool {
         B::has_begun(&self.bodies)
+    }
+
+    fn home(&self, access: usize) -> Option<Site> {
+        if B::lends(&self.bodies) { None } else { self.accesses.at(access).home().map(|Home(site)| site) }
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {

@@ -1,10 +1,11 @@
 //! The bodies of a recorded task that stays from replay to replay. They are called in each replay, on the same
 //! accesses.
 
+use super::access::Home;
 use super::access_list::{DeviceSites, Sites};
 use super::combine::OnDevices;
 use super::{AccessList, IntoOutcome};
-use crate::depend::{AccessRecord, Body, Context, Env, Kinds, Stop};
+use crate::depend::{AccessRecord, Body, Context, Env, Kinds, Site, Stop};
 use crate::error::BoxError;
 use crate::ids::Iteration;
 use crate::kernel::{Combination, DeviceSite, Launcher};
@@ -58,6 +59,10 @@ where
         // SAFETY: the body has ended.
         unsafe { self.accesses.keep() };
         Ok(())
+    }
+
+    fn home(&self, access: usize) -> Option<Site> {
+        self.accesses.at(access).home().map(|Home(site)| site)
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {

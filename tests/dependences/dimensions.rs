@@ -17,7 +17,7 @@ fn number<D: Shape>(rt: &Runtime, data: &Data<f64, D>) -> Result<TaskId, SubmitE
 
 /// Adds the sum of its indices to each element, and stores the shape that the body saw.
 fn add_indices<D: Shape>(rt: &Runtime, data: &Data<f64, D>, shape: &Data<u64>) -> Result<TaskId, SubmitError> {
-    rt.task("add", (data.inout(), shape.output()))
+    rt.task("add", (data.inout(), shape.inout()))
         .cpu(|_, (view, shape)| {
             let mut view: ArrayViewMut<'_, f64, D> = view.into();
             for (to, extent) in shape.iter_mut().zip(view.shape()) {

@@ -409,16 +409,28 @@ fn failure_of_a_loop_names_the_iteration() {
             33 => Err("thirty-three"),
             _ => Ok(()),
         };
-        rt.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().unwrap();
+        rt.for_each("odd", (0.., x.blocks(1).output()))
+            .cpu(move |_, (i, x)| odd(i).map(|()| x[0] = i))
+            .submit()
+            .unwrap();
         assert_eq!(failed_iterations(rt.wait()), [7, 33], "in a loop");
         let group = rt.group();
-        group.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().unwrap();
+        group
+            .for_each("odd", (0.., x.blocks(1).output()))
+            .cpu(move |_, (i, x)| odd(i).map(|()| x[0] = i))
+            .submit()
+            .unwrap();
         assert_eq!(failed_iterations(group.wait()), [7, 33], "in a loop of a group");
         // The failure names the iteration's index, regardless of where the range begins.
         let named = rt.scope(|s| s.for_each("odd", 5..50).cpu(move |_, i| odd(i)).submit().map(drop).unwrap());
         assert_eq!(failed_iterations(named), [2, 28], "in a loop of a scope");
         let mut step = rt
-            .record(|r| r.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().map(drop))
+            .record(|r| {
+                r.for_each("odd", (0.., x.blocks(1).output()))
+                    .cpu(move |_, (i, x)| odd(i).map(|()| x[0] = i))
+                    .submit()
+                    .map(drop)
+            })
             .unwrap();
         for _ in 0..2 {
             step.replay().unwrap();

@@ -9,8 +9,8 @@ use thalweg::error::{FailureReason, TaskFailure};
 use thalweg::ids::TaskId;
 use thalweg::prelude::*;
 
-/// Runs a program and compares everything that can be read with the oracle.
-pub(crate) fn run<S: Dimensions>(program: &Program) {
+/// Runs a program and compares everything that can be read with the oracle. Returns the number of failures.
+pub(crate) fn run<S: Dimensions>(program: &Program) -> usize {
     let &Program { extents, ref devices, .. } = program;
     let values = |d: usize| (0..extents.iter().product::<usize>() as u64).map(move |e| mix(d as u64, e));
     let start: Vec<Vec<u64>> = (0..program.data).map(|d| values(d).collect()).collect();
@@ -113,6 +113,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
     }
     assert_eq!(rt.statistics().conflicts, Vec::<String>::new());
     tasks.unexpected();
+    failures.len()
 }
 
 /// The submission results of tasks, by the tasks' indices in the program.

@@ -141,26 +141,61 @@ fn failures(result: Result<(), RunError>) -> Vec<Arc<TaskFailure>> {
     }
 }
 
-/// Changes a byte of every file that this process has opened in the directory and that has no name any more.
+/// Passes to `change` each file that this process has opened in the directory and that has no name any more. Returns
+/// their number.
 #[cfg(target_os = "linux")]
-fn corrupt(directory: &std::path::Path) -> usize {
-    use std::os::unix::fs::FileExt;
-    let mut changed = 0;
+fn for_each_file(directory: &std::path::Path, change: impl Fn(std::fs::File)) -> usize {
+    let mut files = 0;
     for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
         let path = entry.unwrap().path();
         let Ok(target) = std::fs::read_link(&path) else { continue };
         let name = target.to_string_lossy().into_owned();
         if name.starts_with(&*directory.to_string_lossy()) && name.ends_with("(deleted)") {
-            let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-            for at in (5..file.metadata().unwrap().len()).step_by(4096) {
-                let mut byte = [0];
-                file.read_exact_at(&mut byte, at).unwrap();
-                file.write_all_at(&[byte[0] ^ 1], at).unwrap();
-                changed += 1;
-            }
+            change(std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap());
+            files += 1;
         }
     }
-    changed
+    files
+}
+
+/// Changes a byte of each block.
+#[cfg(target_os = "linux")]
+fn corrupt(file: std::fs::File) {
+    use std::os::unix::fs::FileExt;
+    for at in (5..file.metadata().unwrap().len()).step_by(4096) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn file_that_was_cut_fails_its_task_and_nothing_else() {
+    watched("cut", || {
+        let folder = tempfile::tempdir().unwrap();
+        let rt = builder("1:CPU:1", false).host_memory(2 * TILE_BYTES).spill_to(folder.path()).build().unwrap();
+        let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(LEN)).collect();
+        for (n, tile) in tiles.iter().enumerate() {
+            rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64 + 1)).submit().unwrap();
+        }
+        rt.wait().unwrap();
+        assert_eq!(for_each_file(folder.path(), |file| file.set_len(TILE_BYTES / 2).unwrap()), 1);
+        rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
+        let failed = failures(rt.wait());
+        assert_eq!(failed.len(), 1);
+        let said = failed[0].to_string();
+        assert!(
+            said.contains("sum") && (said.contains("read failed") || said.contains("its checksum differs")),
+            "{said}"
+        );
+        assert_eq!(rt.read(&tiles[3]).unwrap(), [4; LEN]);
+        // The file grows again, and what is written to it from now on is good.
+        for (n, tile) in tiles.iter().enumerate() {
+            rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64 + 7)).submit().unwrap();
+        }
+        tiles.iter().enumerate().for_each(|(n, tile)| assert_eq!(rt.read(tile).unwrap(), [n as u64 + 7; LEN]));
+    });
 }
 
 #[test]
@@ -174,7 +209,7 @@ fn changed_block_fails_its_task_and_nothing_else() {
             rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64)).submit().unwrap();
         }
         rt.wait().unwrap();
-        assert!(corrupt(folder.path()) > 0);
+        assert!(for_each_file(folder.path(), corrupt) > 0);
         rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
         let failed = failures(rt.wait());
         assert_eq!(failed.len(), 1);

@@ -1,6 +1,6 @@
 //! Interface of a task's body to the engine and the drivers, independent of the body's types.
 
-use super::{Env, Group, Kinds, Parts, Piece, Stop, TaskRef};
+use super::{Env, Group, Kinds, Parts, Piece, Site, Stop, TaskRef};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, TaskFailure};
 use crate::ids::Iteration;
@@ -29,6 +29,12 @@ pub(crate) unsafe trait Body: Send {
     /// Whether the body has already been run and the task continues, so that it is too late to refuse the task.
     fn has_begun(&self) -> bool {
         false
+    }
+
+    /// Returns the location of the `access`-th region in its host copy, if the body finds the region by the sites of
+    /// its environment.
+    fn home(&self, _access: usize) -> Option<Site> {
+        None
     }
 
     /// Runs the body for accelerators, which enqueues its work. Propagates panics like [`Self::run`].

@@ -12,8 +12,9 @@ use std::sync::{Arc, Weak};
 #[derive(Debug)]
 pub(crate) struct Env<'a> {
     pub(crate) context: &'a Context,
-    /// The location of each access's region; `None` on the host, where bodies use the host copies.
-    pub(crate) sites: Option<&'a [Site]>,
+    /// The location of each access's region. A region without a location is in the host copy, and so are all regions if
+    /// there is no list.
+    pub(crate) sites: Option<&'a [Option<Site>]>,
 }
 
 /// Location of a region: the address of its first element, and its strides.

@@ -19,7 +19,7 @@
 //! 2. A member is counted in its group and in all enclosing groups.
 //! 3. Under the lock, references are only moved; no failure is dropped and no future is woken.
 
-use super::{Body, Detachment, Env, Kinds, Leaving, Stop, TaskRef};
+use super::{Body, Detachment, Env, Kinds, Leaving, Site, Stop, TaskRef};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, Cancelled, TaskFailure};
 use crate::ids::Iteration;
@@ -256,6 +256,10 @@ unsafe impl Body for Boxed {
 
     fn has_begun(&self) -> bool {
         self.body.has_begun()
+    }
+
+    fn home(&self, access: usize) -> Option<Site> {
+        self.body.home(access)
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {

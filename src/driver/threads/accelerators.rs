@@ -14,7 +14,7 @@ use crate::device::{Accelerator, Completion, Contribution, Mark};
 use crate::driver::Driver;
 use crate::driver::inside::end_child;
 use crate::driver::shared::Shared;
-use crate::engine::{Event, Launch, Outcome, releases_early};
+use crate::engine::{Event, Launch, Outcome, ReplicaRef, releases_early};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::{DeviceId, UnitId};
 use crate::kernel::{Combination, DeviceSite, Enqueue, Launcher};
@@ -34,8 +34,15 @@ impl Threads {
             if let Some(outcome) = self.shared.refusal(&launch.task) {
                 return self.shared.end(launch.task, outcome, Some(host.slot()), out);
             }
+            if self.shared.sanitizes {
+                launch.task.owned_mut().get_or_insert_default().awaited = true; // no successor overtakes the comparison
+            }
             let room = Room { threads: self, unit: host.unit, slot: host.slot(), all: &host.devices, devices, device };
-            match host.inside(|| enqueue(*id, devices, &room, accelerator, &mut launch)) {
+            let enqueued = host.inside(|| enqueue(*id, devices, &room, accelerator, &mut launch));
+            if self.shared.sanitizes && enqueued.is_err() {
+                devices.drop_guards(&launch.task);
+            }
+            match enqueued {
                 Ok(share) => {
                     if let Some(tracer) = &self.shared.tracer {
                         tracer.stage(launch.task.shared().id, Stage::Issued);
@@ -90,9 +97,9 @@ impl Threads {
                         }
                         (Mark::Task(id), result) => match (queue.take(id), result) {
                             (InFlight::All(task, places), Ok(took)) => {
-                                let outcome = match devices.overrun(&task, &places) {
-                                    Some(error) => Outcome::Failed(FailureReason::Device(error)),
-                                    None => {
+                                let outcome = match self.kept_to_regions(devices, *device, &task, &places) {
+                                    Err(reason) => Outcome::Failed(reason),
+                                    Ok(()) => {
                                         task.body().keep();
                                         Outcome::Done(self.span(took.elapsed_ns))
                                     }
@@ -103,6 +110,7 @@ impl Threads {
                             }
                             (InFlight::All(task, _), Err(error)) => {
                                 devices.lose(Some(*device), &error);
+                                devices.drop_guards(&task);
                                 let outcome = Outcome::Failed(FailureReason::Device(error));
                                 self.shared.trace_measured(
                                     &task,
@@ -121,6 +129,27 @@ impl Threads {
             }
         });
         any
+    }
+
+    /// Returns an error if a task that has ended on a device wrote out of bounds, or did anything else that the access
+    /// sanitizer refuses.
+    fn kept_to_regions(
+        &self,
+        devices: &Devices,
+        device: DeviceId,
+        task: &OwnedTask,
+        places: &[ReplicaRef],
+    ) -> Result<(), FailureReason> {
+        let found = if self.shared.sanitizes { devices.unguard(device, task) } else { Ok(None) };
+        match (found, devices.overrun(task, places)) {
+            (Ok(Some(faults)), _) => Err(FailureReason::Returned(Box::new(faults))),
+            (Err(error), _) => {
+                devices.lose(Some(device), &error);
+                Err(FailureReason::Device(error))
+            }
+            (Ok(None), Some(error)) => Err(FailureReason::Device(error)),
+            (Ok(None), None) => Ok(()),
+        }
     }
 }
 
@@ -154,6 +183,9 @@ fn enqueue(
 ) -> Result<u32, Refused> {
     let Launch { task, places, after, combines_after, .. } = launch;
     let mut sites = devices.device_sites(task, places).map_err(|(_, error)| Refused::before(error))?;
+    if room.threads.shared.sanitizes {
+        devices.guard(room.device, task, &mut sites).map_err(Refused::before)?;
+    }
     let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(task)));
     let reductions = running::as_part_of(runtime, task, begin);
     let reductions = reductions.map_err(|payload| Refused::Failed(FailureReason::from_panic(payload)))?;

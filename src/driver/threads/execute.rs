@@ -255,8 +255,8 @@ impl Threads {
         Launch { mut task, unit, places, across, .. }: Launch,
     ) {
         let context = Context { device: Some(device), ..self.context_of(host, unit) };
-        let sites: Vec<Site> = match devices.sites(&task, &places) {
-            Ok(sites) => sites,
+        let sites: Vec<Option<Site>> = match devices.sites(&task, &places) {
+            Ok(sites) => sites.into_iter().map(Some).collect(),
             Err(refusal) => return self.react(|out| self.shared.engine.on(Event::Refused(task, Some(refusal)), out)),
         };
         let (env, slot) = (Env { context: &context, sites: Some(&sites) }, Some(host.slot()));

@@ -3,7 +3,7 @@
 use super::{AnyDeviceView, AnyView, Combining, Dtype};
 use crate::depend::{Mode, Site};
 use crate::kernel::DeviceSite;
-use crate::memory::access::{Access, Declared, Record, Replicated};
+use crate::memory::access::{Access, Declared, Home, Record, Replicated};
 use crate::memory::buffer::DataCell;
 use crate::memory::combine::OnDevices;
 use crate::region::Block;
@@ -78,6 +78,10 @@ impl Access for Stored {
 }
 
 impl Replicated for Stored {
+    fn home(&self) -> Option<Home> {
+        (self.combining.is_none() && self.has_view()).then(|| Home(self.declared.site(None)))
+    }
+
     fn combination(&self) -> Option<OnDevices> {
         self.combining.as_ref().and_then(|combining| combining.combination())
     }

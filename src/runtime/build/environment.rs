@@ -48,6 +48,14 @@ pub(super) fn explain() -> Result<bool, BuildError> {
     flag(EXPLAIN)
 }
 
+/// Returns whether the variable requests that bodies run on guarded copies of their regions.
+///
+/// # Errors
+/// Fails if the value is neither 0 nor 1.
+pub(super) fn sanitize() -> Result<bool, BuildError> {
+    flag("THALWEG_SANITIZE")
+}
+
 /// Returns the value of a variable that is 1 or 0. An unset variable counts as 0.
 fn flag(name: &'static str) -> Result<bool, BuildError> {
     match text(name).as_deref() {

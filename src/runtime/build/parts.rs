@@ -111,7 +111,8 @@ impl Builder {
             Some(_) => Window::looked_at_always(window as u64, self.throttle_submissions),
         };
         let window = window.in_bytes(self.window_bytes);
-        Ok(Shared::new(id, machine, engine, conflicts, window, watch, tracer))
+        let sanitizes = self.sanitize.map_or_else(environment::sanitize, Ok)?;
+        Ok(Shared::new(id, machine, engine, conflicts, window, watch, tracer).sanitized(sanitizes))
     }
 
     /// Returns whether the program or the environment requests a trace.

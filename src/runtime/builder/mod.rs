@@ -65,6 +65,7 @@ pub struct Builder {
     #[cfg(feature = "progress")]
     pub(in crate::runtime) progress: bool,
     pub(in crate::runtime) detect_conflicts: bool,
+    pub(in crate::runtime) sanitize: Option<bool>,
     pub(in crate::runtime) emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
     pub(in crate::runtime) device_memory_bytes: u64,
     pub(in crate::runtime) powers: Vec<(UnitKind, Power)>,
@@ -135,6 +136,7 @@ impl Builder {
             #[cfg(feature = "progress")]
             progress: false,
             detect_conflicts: false,
+            sanitize: None,
             emulated: Box::new(|_| EmulatedDevice::new()),
             device_memory_bytes: u64::MAX,
             powers: Vec::new(),

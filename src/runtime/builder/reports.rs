@@ -161,6 +161,31 @@ impl Builder {
         self
     }
 
+    /// Sets whether to check that bodies keep to the accesses that their tasks declare. Without a call, the environment
+    /// variable `THALWEG_SANITIZE` decides: 1 means yes.
+    ///
+    /// Each body then works on copies of its regions between guard zones. A task fails with
+    /// [`AccessFaults`](crate::error::AccessFaults) if its body writes outside of a region, changes an input, leaves
+    /// elements of an output unwritten, or computes a result from an output that it has not written. The checks cost
+    /// memory and time in proportion to the regions, and tasks on accelerators run one after the other.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").sanitize(true).build()?;
+    /// let x = rt.data(vec![0.0; 10]).named("x");
+    /// rt.task("careless", x.slice(0..4).inout())
+    ///     .cpu(|_, x| unsafe { x.as_mut_ptr().add(4).write(1.0) }) // an element that the task does not declare
+    ///     .submit()?;
+    /// let error = rt.wait().unwrap_err().to_string();
+    /// assert!(error.contains("`careless`, submitted at "));
+    /// assert!(error.contains("access 0 (`inout` [0..4] of data `x`): the body wrote 8 bytes outside of the region"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn sanitize(mut self, yes: bool) -> Self {
+        self.sanitize = Some(yes);
+        self
+    }
+
     /// Sets whether to check running tasks for conflicts
     /// ([`Statistics::conflicts`](crate::Statistics::conflicts)). This mode is meant for tests.
     pub fn detect_conflicts(mut self, yes: bool) -> Self {

@@ -6,6 +6,7 @@ mod copies;
 mod foreign;
 mod homes;
 mod page_locks;
+mod sanitized;
 
 pub(super) use copies::CopyJob;
 pub(super) use page_locks::LockJob;
@@ -16,7 +17,7 @@ use crate::depend::{AccessRecord, Kinds, OwnedTask, Site};
 use crate::device::{Accelerator, Buffer, Device, Disk, End, Execution, Overrun};
 use crate::engine::{Release, ReplicaRef};
 use crate::error::DeviceError;
-use crate::ids::{DataId, DeviceId, SpaceId};
+use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::kernel::DeviceSite;
 use crate::machine::{Machine, UnitKind};
 use crate::memory::strides_of;
@@ -24,6 +25,7 @@ use crate::region::{Block, MAX_DIMS};
 use crate::sync::Sleep;
 use dashmap::{DashMap, Entry};
 use homes::Home;
+use sanitized::Sanitized;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -34,6 +36,8 @@ pub(super) struct Devices {
     /// Per accelerator, the tasks in flight.
     queues: Vec<DeviceQueue>,
     replicas: DashMap<ReplicaId, Memory>,
+    /// The guarded copies of tasks that accelerators run under the access sanitizer.
+    sanitized: DashMap<TaskId, Vec<Sanitized>>,
     /// Number of replicas whose memory was freed.
     released: AtomicU64,
     homes: DashMap<DataId, Arc<Home>>,
@@ -81,9 +85,9 @@ impl Devices {
         let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
         let locks_pages = devices.iter().any(|device| device.locks_pages());
         let jobs = Jobs { copies, locks: locks_pages.then_some(lock_jobs) };
-        let (replicas, homes, released) = (DashMap::new(), DashMap::new(), AtomicU64::new(0));
-        let copying = AtomicUsize::new(0);
-        (Self { devices, queues, replicas, released, homes, engines, locks, has_disk, copying }, jobs)
+        let (replicas, homes, sanitized) = (DashMap::new(), DashMap::new(), DashMap::new());
+        let (released, copying) = (AtomicU64::new(0), AtomicUsize::new(0));
+        (Self { devices, queues, replicas, sanitized, released, homes, engines, locks, has_disk, copying }, jobs)
     }
 
     /// Returns the tasks that an accelerator has in flight.
