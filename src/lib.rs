@@ -115,6 +115,7 @@ mod sim;
 mod sync;
 mod trace;
 
+pub use coherence::Eviction;
 pub use depend::{Context, Mode};
 #[cfg(feature = "graph")]
 pub use depend::{Dependence, GraphTask, TaskGraph};
