@@ -17,8 +17,7 @@ pub enum Eviction {
     #[default]
     LeastRecent,
     /// Data whose next use is furthest in the future (Belady 1966), as far as tasks are submitted: first data that no
-    /// submitted task uses, then data of tasks that are not ready, those submitted last first, then data of ready
-    /// tasks.
+    /// submitted task uses, then data of the tasks that were submitted last.
     ///
     /// It moves fewer bytes if the program uses more data in turn than fit, as in a matrix product. The look into the
     /// future ends where submission waits ([`Builder::max_pending_tasks`](crate::Builder::max_pending_tasks)). Each

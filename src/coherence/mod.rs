@@ -28,7 +28,6 @@ mod replicas;
 pub(crate) use capacity::{Memories, Room};
 pub(crate) use directory::{AnyLoss, Directory, Transfer, Transfers};
 pub use eviction::Eviction;
-pub(crate) use outlook::Stage;
 pub(crate) use replicas::{Replica, ReplicaId};
 
 /// Identifies a copy under way.

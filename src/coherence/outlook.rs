@@ -3,9 +3,11 @@
 //! The best replica to evict is the one whose next use is furthest in the future (L. A. Belady, "A Study of Replacement
 //! Algorithms for a Virtual-Storage Computer", IBM Systems Journal 5(2), 1966). The future is known as far as tasks
 //! were submitted, and their order is estimated: tasks that wait for the memory in question run first, in the order in
-//! which they wait. Then ready tasks follow in the order in which they became ready, and the other tasks in the order
-//! of submission. This is the part of DARTS (Gonthier, Marchal, Thibault 2023) that decides on evictions, for any
-//! policy and any dependences. DARTS also chooses tasks for the data in memory, which is left to the policy here.
+//! which they wait, then all others in the order of submission, because policies prefer earlier tasks. (An order in
+//! which ready tasks precede the others is worse: a policy that goes on with the successor of a task, whose data are
+//! in memory, runs that task before many that became ready earlier.) This is the part of DARTS (Gonthier, Marchal,
+//! Thibault 2023) that decides on evictions, for any policy and any dependences. DARTS also chooses tasks for the data
+//! in memory, which is left to the policy here.
 //!
 //! Only the outlook's owner adds and ends tasks. The outlook never looks into memories or replicas.
 //!
@@ -16,25 +18,20 @@ use crate::region::{Block, BoxIndex, Entry};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// How near a known task is to its run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    /// The task waits for memory in its space, or is further.
-    Assigned,
-    Ready,
-    Submitted,
-}
-
 /// A task's estimated position in the order of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Turn(Stage, u64);
+pub(super) enum Turn {
+    /// The task waits for memory in its space, or has it.
+    Assigned(u64),
+    Submitted(u64),
+}
 
 /// The future uses of regions; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Outlook {
     uses: FxHashMap<DataId, BoxIndex<TaskId>>,
     tasks: FxHashMap<TaskId, Known>,
-    /// Number of changes so far, which orders the tasks of a stage.
+    /// Number of changes so far, which orders the tasks.
     changes: u64,
 }
 
@@ -48,28 +45,27 @@ struct Known {
 }
 
 impl Outlook {
-    /// Notes that a task has reached a stage, possibly in a certain space. `regions` visits the regions that the task
-    /// will use; it is called only if the task was not known.
-    pub(crate) fn reached(
-        &mut self,
-        task: TaskId,
-        stage: Stage,
-        space: Option<SpaceId>,
-        regions: impl FnOnce(&mut dyn FnMut(DataId, &Block)),
-    ) {
-        self.changes += 1;
-        let turn = Turn(stage, self.changes);
-        if let Some(known) = self.tasks.get_mut(&task) {
-            (known.turn, known.space) = (turn, space);
+    /// Notes that a task was submitted, unless it is known. `regions` visits the regions that the task will use.
+    pub(crate) fn expect(&mut self, task: TaskId, regions: impl FnOnce(&mut dyn FnMut(DataId, &Block))) {
+        if self.tasks.contains_key(&task) {
             return;
         }
+        self.changes += 1;
         let mut uses = SmallVec::new();
         regions(&mut |data, block| {
             if !block.is_empty() {
                 uses.push((data, self.uses.entry(data).or_default().insert(*block, task)));
             }
         });
-        self.tasks.insert(task, Known { turn, space, uses });
+        self.tasks.insert(task, Known { turn: Turn::Submitted(self.changes), space: None, uses });
+    }
+
+    /// Notes that a task will run in this space, after all others that have been assigned to it.
+    pub(crate) fn assigned(&mut self, task: TaskId, space: SpaceId) {
+        self.changes += 1;
+        if let Some(known) = self.tasks.get_mut(&task) {
+            (known.turn, known.space) = (Turn::Assigned(self.changes), Some(space));
+        }
     }
 
     /// Forgets a task that has ended.
@@ -104,35 +100,29 @@ mod tests {
     const DATA: DataId = DataId(1);
     const SPACE: SpaceId = SpaceId(1);
 
-    fn reach(outlook: &mut Outlook, task: u64, stage: Stage, space: Option<SpaceId>, range: std::ops::Range<usize>) {
-        outlook.reached(TaskId(task), stage, space, |found| found(DATA, &Block::interval(range)));
+    fn next(outlook: &Outlook, range: std::ops::Range<usize>) -> Option<Turn> {
+        outlook.next_use(DATA, &Block::interval(range), SPACE)
     }
 
     #[test]
     fn next_use_is_the_first_in_the_estimated_order() {
         let mut outlook = Outlook::default();
-        let next = |outlook: &Outlook, range| {
-            outlook.next_use(DATA, &Block::interval(range), SPACE).map(|Turn(stage, _)| stage)
-        };
         assert_eq!(next(&outlook, 0..10), None);
-        reach(&mut outlook, 1, Stage::Submitted, None, 0..5);
-        reach(&mut outlook, 2, Stage::Submitted, None, 5..10);
-        assert_eq!(next(&outlook, 0..10), Some(Stage::Submitted));
-        let ahead = |outlook: &Outlook| {
-            let turn = |range| outlook.next_use(DATA, &Block::interval(range), SPACE);
-            turn(0..5) < turn(5..10)
-        };
-        assert!(ahead(&outlook));
-        reach(&mut outlook, 2, Stage::Ready, None, 0..0);
-        assert!(!ahead(&outlook), "a ready task runs before one that is not");
-        reach(&mut outlook, 1, Stage::Assigned, Some(SpaceId(2)), 0..0);
+        for (task, range) in [(1, 0..5), (2, 5..10), (2, 0..5)] {
+            outlook.expect(TaskId(task), |found| found(DATA, &Block::interval(range)));
+        }
+        assert_eq!(next(&outlook, 0..10), next(&outlook, 0..5));
+        assert!(next(&outlook, 0..5) < next(&outlook, 5..10), "in the order of submission");
+        outlook.assigned(TaskId(2), SPACE);
+        assert!(next(&outlook, 5..10) < next(&outlook, 0..5), "an assigned task runs before one that is not");
+        outlook.assigned(TaskId(1), SpaceId(2));
         assert_eq!(next(&outlook, 0..5), None, "the task will run in another memory");
-        reach(&mut outlook, 1, Stage::Assigned, Some(SPACE), 0..0);
-        assert!(ahead(&outlook));
+        outlook.assigned(TaskId(1), SPACE);
+        assert!(next(&outlook, 5..10) < next(&outlook, 0..5), "in the order of assignment");
+        (0..2).for_each(|_| outlook.ended(TaskId(2)));
+        assert_eq!((next(&outlook, 5..10), next(&outlook, 4..6)), (None, next(&outlook, 0..5)));
         outlook.ended(TaskId(1));
-        outlook.ended(TaskId(1));
-        assert_eq!((next(&outlook, 0..5), next(&outlook, 4..6)), (None, Some(Stage::Ready)));
-        outlook.ended(TaskId(2));
+        outlook.assigned(TaskId(1), SPACE);
         assert!(outlook.uses.is_empty() && outlook.tasks.is_empty());
     }
 }

@@ -201,7 +201,7 @@ impl Placement {
     /// whether the end of another task made the task ready; otherwise it was ready at submission.
     pub(super) fn ready(&mut self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         self.residency.register(&task);
-        self.residency.expect_task(&task, None);
+        self.residency.expect_task(&task);
         if let Some(tracer) = &self.tracer {
             task.body().accesses(&mut |access| tracer.know(access.datum.id, access.datum));
             self.trace(&task, Stage::Ready);
@@ -209,7 +209,7 @@ impl Placement {
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
             match self.residency.cause_of_device_loss(space) {
                 None => {
-                    self.residency.expect_task(&task, Some(space));
+                    self.residency.expect_in(&task, space);
                     self.queue.wait_for_memory(Assigned { task, unit: None, space, across: None });
                 }
                 Some(cause) => {

@@ -1,7 +1,7 @@
 //! Announcement of future uses of data to the memories, if evictions depend on them.
 //!
-//! A task is announced when it is submitted, when it is ready, and when it is assigned to a unit; and it is forgotten
-//! when it ends. Nothing here decides which replicas leave (`coherence/outlook.rs`).
+//! A task is announced when it is submitted, or at the latest when it is ready, and when it is assigned to a unit. It
+//! is forgotten when it ends. Nothing here decides which replicas leave (`coherence/outlook.rs`).
 
 use super::Placement;
 use crate::coherence::Eviction;
@@ -35,8 +35,9 @@ impl Placement {
     pub(super) fn assign(&mut self, task: OwnedTask, unit: usize) {
         let assigned = self.queue.assign(task, unit, &self.residency);
         // A task across devices has its parts in several memories.
-        let space = Some(assigned.space).filter(|_| assigned.across.is_none());
-        self.residency.expect_task(&assigned.task, space);
+        if assigned.across.is_none() {
+            self.residency.expect_in(&assigned.task, assigned.space);
+        }
         self.queue.wait_for_memory(assigned);
     }
 }

@@ -1,7 +1,6 @@
 //! Future uses of data by the known tasks, for evictions that depend on them.
 
 use super::Residency;
-use crate::coherence::Stage;
 use crate::depend::{AccessRecord, OwnedTask, Residence};
 use crate::ids::{DataId, SpaceId, TaskId};
 use crate::region::Block;
@@ -22,21 +21,25 @@ impl Residency {
     pub(in super::super) fn expect(&mut self, task: TaskId, regions: &[RegionUse]) {
         if let Some(outlook) = self.memories.outlook() {
             let visit = |found: &mut dyn FnMut(DataId, &Block)| regions.iter().for_each(|r| found(r.data, &r.block));
-            outlook.reached(task, Stage::Submitted, None, visit);
+            outlook.expect(task, visit);
         }
     }
 
-    /// Notes that a task is ready, or even assigned to a space.
-    pub(in super::super) fn expect_task(&mut self, task: &OwnedTask, space: Option<SpaceId>) {
+    /// Notes that a task is ready. Most tasks are known by then.
+    pub(in super::super) fn expect_task(&mut self, task: &OwnedTask) {
         let Some(outlook) = self.memories.outlook() else { return };
-        let stage = if space.is_some() { Stage::Assigned } else { Stage::Ready };
-        outlook.reached(task.shared().id, stage, space, |found| {
+        outlook.expect(task.shared().id, |found| {
             task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
                 if datum.residence == Residence::Anywhere && !mode.sees_nothing() {
                     found(datum.id, block);
                 }
             });
         });
+    }
+
+    /// Notes that a task will run in this space.
+    pub(in super::super) fn expect_in(&mut self, task: &OwnedTask, space: SpaceId) {
+        self.memories.outlook().into_iter().for_each(|outlook| outlook.assigned(task.shared().id, space));
     }
 
     /// Notes that a task has ended, so that it uses nothing any more.
