@@ -1,6 +1,6 @@
 //! Arrays in files of the user: they are read by rows, leave for their file, and bad files are refused.
 
-use crate::common::{builder, words};
+use crate::common::builder;
 use std::fs;
 use std::path::PathBuf;
 use thalweg::ArrayFile;
@@ -21,9 +21,14 @@ impl Drop for Temporary {
     }
 }
 
+/// Returns the text of an error.
+fn words<T, E: std::fmt::Display>(refused: Result<T, E>) -> String {
+    refused.err().expect("it is refused").to_string()
+}
+
 /// Builds a runtime with this many bytes of host memory.
 fn limited(bytes: u64) -> Runtime {
-    builder("2:CPU:1", "stealing").host_memory(bytes).spill_to(std::env::temp_dir()).build().unwrap()
+    builder("2:CPU:1", false).host_memory(bytes).spill_to(std::env::temp_dir()).build().unwrap()
 }
 
 #[test]
@@ -95,7 +100,7 @@ fn bad_file_is_refused() {
     fs::write(&path.0, [&whole[..10], big_endian.as_bytes()].concat()).unwrap();
     assert!(words(ArrayFile::<f64, Ix2>::open(&path.0)).contains("`>f8`, not `<f8`"));
     fs::write(&path.0, &whole).unwrap();
-    let unlimited = builder("1:CPU:1", "stealing").build().unwrap();
+    let unlimited = builder("1:CPU:1", false).build().unwrap();
     let error = words(unlimited.open_array::<f64, Ix2>(&path.0));
     assert!(error.ends_with("the runtime keeps all arrays in memory; try `host_memory` and `spill_to`"), "{error}");
 }
