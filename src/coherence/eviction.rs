@@ -21,7 +21,7 @@ pub enum Eviction {
     ///
     /// It moves fewer bytes if the program uses more data in turn than fit, as in a matrix product. The look into the
     /// future ends where submission waits ([`Builder::max_pending_tasks`](crate::Builder::max_pending_tasks)). Each
-    /// eviction takes time proportional to the number of replicas in that memory, so tasks that use a megabyte or
-    /// more are best.
+    /// eviction takes time proportional to the number of replicas in that memory and of submitted tasks that use each
+    /// of them, so tasks that use a megabyte or more are best.
     FurthestUse,
 }
