@@ -46,7 +46,8 @@ use std::sync::Arc;
 ///
 /// let again = ArrayFile::<f64, Ix2>::open(&path)?;
 /// assert_eq!(again.shape(), [256, 128]);
-/// assert_eq!(rt.read(&rt.open_rows(&again, 100..102)?)?[[1, 7]], 96.0);
+/// let part = rt.open_rows(&again, 100..102)?;
+/// assert_eq!(rt.read(part.all())?[[1, 7]], 96.0);
 /// std::fs::remove_file(path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -68,7 +68,7 @@ fn raw_file_is_an_array_from_its_first_byte() {
     let rt = limited(1 << 16);
     let file = ArrayFile::<f32, Ix1>::open_raw(&path.0, 3).unwrap();
     let part = rt.open_rows(&file, 1..3).unwrap();
-    assert_eq!(rt.read(&part).unwrap(), [2.5, 3.5]);
+    assert_eq!(rt.read(part.all()).unwrap(), [2.5, 3.5]);
     let refusal = words(rt.open_rows(&file, 0..2));
     assert!(
         refusal.ends_with("rows 1..3 are a data object already, which rows 0..2 overlap; try that one"),
@@ -113,6 +113,6 @@ fn file_truncated_after_it_was_opened_fails_the_task_that_needs_it() {
     let file = ArrayFile::<u8, Ix1>::open_raw(&path.0, 4096).unwrap();
     let [first, last] = [0..2048, 2048..4096].map(|rows| rt.open_rows(&file, rows).unwrap());
     fs::OpenOptions::new().write(true).open(&path.0).unwrap().set_len(3000).unwrap();
-    assert!(rt.read(&last).is_err(), "its end is missing");
-    assert_eq!(rt.read(&first).unwrap(), vec![7; 2048], "the other rows are unaffected");
+    assert!(rt.read(last.all()).is_err(), "its end is missing");
+    assert_eq!(rt.read(first.all()).unwrap(), vec![7; 2048], "the other rows are unaffected");
 }
