@@ -23,5 +23,8 @@ pub enum Eviction {
     /// future ends where submission waits ([`Builder::max_pending_tasks`](crate::Builder::max_pending_tasks)). Each
     /// eviction takes time proportional to the number of replicas in that memory and of submitted tasks that use each
     /// of them, so tasks that use a megabyte or more are best.
+    ///
+    /// It is worse than the last use if the scheduler runs tasks in an order far from that of their submission, so
+    /// compare the bytes moved ([`Statistics::links`](crate::Statistics::links)) for your program.
     FurthestUse,
 }
