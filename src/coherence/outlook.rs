@@ -3,9 +3,8 @@
 //! The best replica to evict is the one whose next use is furthest in the future (L. A. Belady, "A Study of Replacement
 //! Algorithms for a Virtual-Storage Computer", IBM Systems Journal 5(2), 1966). The future is known as far as tasks
 //! were submitted, and their order is estimated: tasks that wait for the memory in question run first, in the order in
-//! which they wait, then all others in the order of submission. This is the part of DARTS (Gonthier, Marchal, Thibault
-//! 2023) that decides on evictions, for any policy and any dependences. DARTS also chooses tasks for the data in memory,
-//! which is left to the policy here.
+//! which they wait, then all others in the order of submission. DARTS (Gonthier, Marchal, Thibault 2023) also evicts
+//! by future uses, and chooses tasks for the data in memory. The choice of tasks is left to the policy here.
 //!
 //! Only the outlook's owner adds and ends tasks. The outlook never looks into memories or replicas.
 //!
