@@ -115,6 +115,7 @@ mod sim;
 mod sync;
 mod trace;
 
+pub use coherence::Eviction;
 pub use depend::{Context, Mode};
 #[cfg(feature = "graph")]
 pub use depend::{Dependence, GraphTask, TaskGraph};
@@ -122,9 +123,9 @@ pub use device::EmulatedDevice;
 #[doc(hidden)] // inference finds them
 pub use runtime::{Accept, Clear, LoopBody, Returning};
 pub use runtime::{
-    Builder, CancelOnDrop, Explanation, LinkStatistics, LoopBuilder, Pending, PendingTask, PendingTasks, Reading,
-    Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics, TaskBuilder, TaskGroup,
-    TaskHandle, WaitReason, WaitStep,
+    ArrayFile, Builder, CancelOnDrop, Explanation, FileArray, LinkStatistics, LoopBuilder, Pending, PendingTask,
+    PendingTasks, Reading, Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics,
+    TaskBuilder, TaskGroup, TaskHandle, WaitReason, WaitStep,
 };
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};

@@ -4,12 +4,14 @@
 //! further right. The program never says which tiles of later steps can already be processed, because that follows from
 //! the tiles that each task declares.
 //!
-//! With `--nested`, the same factorization recurses on halves ([`nested`]).
+//! With `--nested`, the same factorization recurses on halves ([`nested`]). With `--host-memory`, each tile is an array
+//! of its own, so that tiles can leave for a disk ([`out_of_core`]).
 
 #[path = "../common/mod.rs"]
 mod common;
 mod kernels;
 mod nested;
+mod out_of_core;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -54,12 +56,16 @@ fn main() -> ExitCode {
         return judge(start.elapsed(), &a).conclude();
     }
     machine.run(|rt| {
+        if let Some(bytes) = machine.host_memory() {
+            return out_of_core::run(rt, *size, *tile, bytes);
+        }
         let a = if rt.machine().is_simulated() { rt.zeros([*size, *size]) } else { rt.array(matrix(*size)) };
         let start = rt.now();
         if *nested {
             nested::factor(rt, &a, *tile)?
         } else {
-            factor(rt, &a, *tile)?
+            let tiles = a.tiles([*tile, *tile]);
+            factor(rt, tiles.shape()[0], |i, j| tiles.part([i, j]))?
         }
         rt.wait()?;
         let elapsed = rt.now() - start;
@@ -67,22 +73,20 @@ fn main() -> ExitCode {
     })
 }
 
-/// Submits the factorization.
-fn factor(rt: &Runtime, a: &Data<f64, Ix2>, tile: usize) -> Result<(), SubmitError> {
-    let a = a.tiles([tile, tile]);
-    let tiles = a.shape()[0];
+/// Submits the factorization of a matrix of this many tiles along each side, given each tile.
+fn factor<'a>(rt: &Runtime, tiles: usize, a: impl Fn(usize, usize) -> Region<'a, f64, Ix2>) -> Result<(), SubmitError> {
     for k in 0..tiles {
-        rt.task("potrf", (a.part([k, k]).inout(),)).cpu(|_, (a,)| potrf(a)).submit()?;
+        rt.task("potrf", (a(k, k).inout(),)).cpu(|_, (a,)| potrf(a)).submit()?;
         for i in k + 1..tiles {
-            let accesses = (a.part([k, k]).input(), a.part([i, k]).inout());
+            let accesses = (a(k, k).input(), a(i, k).inout());
             rt.task("trsm", accesses).cpu(|_, (l, a)| trsm(l, a)).submit()?;
         }
         for i in k + 1..tiles {
             for j in k + 1..i {
-                let accesses = (a.part([i, k]).input(), a.part([j, k]).input(), a.part([i, j]).inout());
+                let accesses = (a(i, k).input(), a(j, k).input(), a(i, j).inout());
                 rt.task("gemm", accesses).cpu(|_, (left, right, mut a)| gemm(left, right, &mut a)).submit()?;
             }
-            let accesses = (a.part([i, k]).input(), a.part([i, i]).inout());
+            let accesses = (a(i, k).input(), a(i, i).inout());
             rt.task("syrk", accesses).cpu(|_, (left, mut a)| gemm(left, left, &mut a)).submit()?;
         }
     }
@@ -108,9 +112,13 @@ fn factor_serially(a: &mut Array2<f64>, tile: usize) {
     }
 }
 
-/// Returns a symmetric matrix that is positive definite because it is diagonally dominant.
+/// Returns an element of a symmetric matrix that is positive definite because it is diagonally dominant.
+fn element(n: usize, i: usize, j: usize) -> f64 {
+    if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 }
+}
+
 fn matrix(n: usize) -> Array2<f64> {
-    Array2::from_shape_fn((n, n), |(i, j)| if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 })
+    Array2::from_shape_fn((n, n), |(i, j)| element(n, i, j))
 }
 
 /// Checks whether the lower half of `l` is the Cholesky factor.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::TypedValueParser;
-use thalweg::{Builder, Runtime, SimulatedMachine};
+use thalweg::{Builder, Eviction, Runtime, SimulatedMachine};
 
 /// The result of a program. The error is a rejected task, a failed task, or an error outside of the runtime.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -29,6 +29,15 @@ pub(crate) struct Machine {
     /// Simulate the machine described in a file: computes nothing, prints virtual times
     #[arg(long, value_name = "FILE")]
     simulate: Option<PathBuf>,
+    /// Bytes of host memory for arrays; the others are in a file in `--spill-to`
+    #[arg(long, value_name = "BYTES", requires = "spill_to")]
+    host_memory: Option<u64>,
+    /// Directory of that file, on a disk
+    #[arg(long, value_name = "DIRECTORY", requires = "host_memory")]
+    spill_to: Option<PathBuf>,
+    /// Evict the data with the furthest next use instead of the least recently used
+    #[arg(long)]
+    look_ahead: bool,
     /// Write a trace of the run to a file, for `thalweg trace FILE`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -109,6 +118,12 @@ impl Machine {
             println!("simulated: {}", machine.name());
             builder = builder.simulate(machine);
         }
+        if let (Some(bytes), Some(directory)) = (self.host_memory, &self.spill_to) {
+            builder = builder.host_memory(bytes).spill_to(directory);
+        }
+        if self.look_ahead {
+            builder = builder.eviction(Eviction::FurthestUse);
+        }
         if let Some(file) = &self.trace {
             builder = builder.trace(file);
         }
@@ -125,6 +140,12 @@ impl Machine {
     #[allow(dead_code, reason = "not every program needs it")]
     pub(crate) fn simulated(&self) -> Result<Option<SimulatedMachine>> {
         Ok(self.simulate.as_ref().map(SimulatedMachine::from_file).transpose()?)
+    }
+
+    /// Returns the number of bytes of host memory, if it is limited.
+    #[allow(dead_code, reason = "not every program needs it")]
+    pub(crate) fn host_memory(&self) -> Option<u64> {
+        self.host_memory
     }
 
     /// Returns whether the run is simulated.

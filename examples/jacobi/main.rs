@@ -10,6 +10,8 @@
 //! the previous sweep, while these rows are still in the cache. The halo is then as many cells wide as the task does
 //! sweeps, and neighbouring tasks compute some of these cells redundantly. The result is bit-identical.
 //!
+//! With `--host-memory`, the grid is in strips that can leave for a disk (`out_of_core.rs`).
+//!
 //! The solution is known: u = x³y − xy³ is harmonic, and because its fourth derivatives ∂⁴u/∂x⁴ and ∂⁴u/∂y⁴ vanish,
 //! the five-point formula has no discretization error. Only the error of the iteration remains, which the discrete
 //! maximum principle bounds by the change of the last sweep. The program stops when this bound meets the tolerance,
@@ -20,6 +22,7 @@
 mod caches;
 #[path = "../common/mod.rs"]
 mod common;
+mod out_of_core;
 mod reach;
 mod sweep;
 #[cfg(test)]
@@ -81,6 +84,9 @@ fn positive(text: &str) -> Result<f64, String> {
 fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
+        if options.machine.host_memory().is_some() {
+            return out_of_core::run(rt, &options);
+        }
         let start = rt.now();
         let solution = solve(rt, &options)?;
         let elapsed = rt.now() - start;

@@ -10,14 +10,19 @@
 
 use super::Directory;
 use super::ReplicaId;
+use super::outlook::{Outlook, Turn};
 use super::recency::Recency;
 use crate::ids::{DataId, SpaceId};
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Capacity and use of every address space. The use of host memory is tracked if it is limited.
 #[derive(Debug)]
 pub(crate) struct Memories {
     spaces: Vec<Memory>,
+    /// The future uses, if evictions depend on them.
+    outlook: Option<Outlook>,
 }
 
 #[derive(Debug)]
@@ -44,7 +49,7 @@ const LIMITED_FOR: u32 = 1000;
 pub(crate) enum Room {
     /// The bytes are free.
     Free,
-    /// The bytes will be free once these replicas have been evicted. The least recently used replica comes first.
+    /// The bytes will be free once these replicas have been evicted, in this order.
     After(Vec<(DataId, ReplicaId)>),
     /// The bytes will be free once the replicas that are already leaving are gone.
     Soon,
@@ -62,7 +67,22 @@ impl Memory {
 impl Memories {
     /// Makes the memories of all address spaces, the host's first.
     pub(crate) fn new(capacities_bytes: &[u64]) -> Self {
-        Self { spaces: capacities_bytes.iter().copied().map(Memory::new).collect() }
+        Self { spaces: capacities_bytes.iter().copied().map(Memory::new).collect(), outlook: None }
+    }
+
+    /// Makes evictions depend on future uses.
+    pub(crate) fn look_ahead(&mut self) {
+        self.outlook.get_or_insert_default();
+    }
+
+    /// Returns the future uses, if evictions depend on them.
+    pub(crate) fn outlook(&mut self) -> Option<&mut Outlook> {
+        self.outlook.as_mut()
+    }
+
+    /// Whether evictions depend on future uses.
+    pub(crate) fn looks_ahead(&self) -> bool {
+        self.outlook.is_some()
     }
 
     /// Adds an address space.
@@ -169,7 +189,7 @@ impl Memories {
 
     /// Returns how to get `bytes` in `space` by evicting replicas that are not pinned.
     pub(crate) fn room(&self, space: SpaceId, bytes: u64, directories: &FxHashMap<DataId, Directory>) -> Room {
-        let Memory { limit_bytes, used_bytes, leaving_bytes, by_use, .. } = &self.spaces[space.index()];
+        let Memory { limit_bytes, used_bytes, leaving_bytes, .. } = &self.spaces[space.index()];
         if used_bytes.saturating_add(bytes) <= *limit_bytes {
             return Room::Free;
         }
@@ -179,13 +199,9 @@ impl Memories {
         }
         missing -= leaving_bytes;
         let mut leaving = Vec::new();
-        for (data, id) in by_use.iter() {
+        for (data, id) in self.in_order_of_eviction(space, directories) {
             let directory = &directories[&data];
-            let replica = directory.replica(id);
-            if replica.pins > 0 {
-                continue;
-            }
-            let freed = directory.bytes(&replica.block);
+            let freed = directory.bytes(&directory.replica(id).block);
             leaving.push((data, id));
             if freed >= missing {
                 return Room::After(leaving);
@@ -193,6 +209,30 @@ impl Memories {
             missing -= freed;
         }
         Room::Never
+    }
+
+    /// Visits the replicas that can be evicted, the best one first: the one whose next use is furthest, if that is
+    /// known, and of several such replicas the least recently used one.
+    fn in_order_of_eviction<'a>(
+        &'a self,
+        space: SpaceId,
+        directories: &'a FxHashMap<DataId, Directory>,
+    ) -> Box<dyn Iterator<Item = (DataId, ReplicaId)> + 'a> {
+        let idle = self.staying(space).filter(|(data, id)| directories[data].replica(*id).pins == 0);
+        let Some(outlook) = &self.outlook else { return Box::new(idle) };
+        /// A replica that is never used again is greater than all others.
+        #[derive(PartialEq, Eq, PartialOrd, Ord)]
+        enum Next {
+            At(Turn),
+            Never,
+        }
+        let judged = idle.enumerate().map(|(position, (data, id))| {
+            let next = outlook.next_use(data, &directories[&data].replica(id).block, space);
+            (next.map_or(Next::Never, Next::At), Reverse(position), data, id)
+        });
+        // Usually one replica is enough, so a heap is cheaper than a sort.
+        let mut judged: BinaryHeap<_> = judged.collect();
+        Box::new(std::iter::from_fn(move || judged.pop().map(|(.., data, id)| (data, id))))
     }
 
     /// Like [`Self::room`], for a task that runs alone in this space. If the memory is limited, all other replicas are

@@ -18,13 +18,16 @@
 
 mod capacity;
 mod directory;
+mod eviction;
 mod homes;
 mod issued;
+mod outlook;
 mod recency;
 mod replicas;
 
 pub(crate) use capacity::{Memories, Room};
 pub(crate) use directory::{AnyLoss, Directory, Transfer, Transfers};
+pub use eviction::Eviction;
 pub(crate) use replicas::{Replica, ReplicaId};
 
 /// Identifies a copy under way.

@@ -5,11 +5,15 @@
 //! of it when the process ends, in whatever way. A checksum of each replica's content is kept in memory and verified
 //! when the content is read, because a disk or a file system may return other bytes than were written.
 //!
+//! A slot may also be a part of a file of the user, with content from the beginning. Such slots have numbers from
+//! [`FILES`] on instead of positions.
+//!
 //! This module moves bytes, and decides nothing. Each copy is made by one of two threads, one for each direction.
 //!
 //! Invariants:
 //! 1. A slot belongs to one replica until the replica's buffer is dropped. Slots do not overlap.
-//! 2. A slot has a checksum exactly if its last write was complete.
+//! 2. A slot has a checksum exactly if its last write was complete. A slot in a file of the user also has content
+//!    without a checksum until it is written for the first time.
 
 use super::Buffer;
 use super::device::{Copying, Device, DeviceCopy, End, Execution, Synchronous};
@@ -32,11 +36,14 @@ const SLOT_BYTES: u64 = 4096;
 /// Number of bytes that are read or written at once, so that their checksum is computed while they are in the cache.
 const STEP_BYTES: usize = 256 << 10;
 
-/// The disk; see the module documentation.
-#[derive(Debug)]
+/// The number of the first slot in a file of the user, beyond all positions in the file of slots.
+const FILES: u64 = 1 << 62;
+
+/// The disk; see the module documentation. Clones are the same disk.
+#[derive(Debug, Clone)]
 pub(crate) struct Disk {
     name: String,
-    file: File,
+    file: Arc<File>,
     slots: Arc<Mutex<Slots>>,
 }
 
@@ -48,6 +55,10 @@ struct Slots {
     free: FxHashMap<u64, Vec<u64>>,
     /// The checksums of the slots in use, by their first byte.
     checksums: FxHashMap<u64, u32>,
+    /// The slots in files of the user: the file, and the position of the first byte.
+    files: FxHashMap<u64, (Arc<File>, u64)>,
+    /// Number of such slots so far.
+    opened: u64,
 }
 
 /// The owner of a slot.
@@ -62,6 +73,9 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut slots = self.slots.lock();
         slots.checksums.remove(&self.first);
+        if slots.files.remove(&self.first).is_some() {
+            return;
+        }
         slots.free.entry(self.bytes).or_default().push(self.first);
     }
 }
@@ -74,16 +88,31 @@ impl Disk {
         let path = directory.join(name);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
         std::fs::remove_file(&path)?;
-        Ok(Self { name: format!("the disk at {}", directory.display()), file, slots: Arc::default() })
+        Ok(Self { name: format!("the disk at {}", directory.display()), file: Arc::new(file), slots: Arc::default() })
+    }
+
+    /// Makes a part of a file of the user a slot, whose content begins at this position.
+    pub(crate) fn adopt(&self, file: Arc<File>, position: u64) -> Buffer {
+        let mut slots = self.slots.lock();
+        let first = FILES + slots.opened;
+        slots.opened += 1;
+        slots.files.insert(first, (file, position));
+        Buffer::new(first as usize, Slot { first, bytes: 0, slots: self.slots.clone() })
+    }
+
+    /// Returns the file and the position of a slot's first byte.
+    fn place(&self, first: u64) -> (Arc<File>, u64) {
+        let known = self.slots.lock().files.get(&first).cloned();
+        known.unwrap_or_else(|| (self.file.clone(), first))
     }
 
     /// Writes the content of a slot.
     fn write(&self, first: u64, content: &[u8]) -> Result<(), DeviceError> {
         self.slots.lock().checksums.remove(&first);
-        let (mut at, mut hasher) = (first, crc32fast::Hasher::new());
+        let ((file, mut at), mut hasher) = (self.place(first), crc32fast::Hasher::new());
         for step in content.chunks(STEP_BYTES) {
             hasher.update(step);
-            self.file.write_all_at(step, at).map_err(|error| self.error("write", &error))?;
+            file.write_all_at(step, at).map_err(|error| self.error("write", &error))?;
             at += step.len() as u64;
         }
         self.slots.lock().checksums.insert(first, hasher.finalize());
@@ -93,14 +122,14 @@ impl Disk {
     /// Reads the content of a slot.
     fn read(&self, first: u64, content: &mut [u8]) -> Result<(), DeviceError> {
         let bytes = content.len();
-        let (mut at, mut hasher) = (first, crc32fast::Hasher::new());
+        let ((file, mut at), mut hasher) = (self.place(first), crc32fast::Hasher::new());
         for step in content.chunks_mut(STEP_BYTES) {
-            self.file.read_exact_at(step, at).map_err(|error| self.error("read", &error))?;
+            file.read_exact_at(step, at).map_err(|error| self.error("read", &error))?;
             hasher.update(step);
             at += step.len() as u64;
         }
         let known = self.slots.lock().checksums.get(&first).copied();
-        if known != Some(hasher.finalize()) {
+        if known != Some(hasher.finalize()) && !(known.is_none() && first >= FILES) {
             return Err(DeviceError::Corrupted { device: self.name.clone(), bytes });
         }
         Ok(())
@@ -203,6 +232,27 @@ mod tests {
         let error = disk.read(firsts[1], &mut found).unwrap_err();
         assert!(error.to_string().contains("its checksum differs"), "{error}");
         disk.read(firsts[2], &mut found).unwrap();
+    }
+
+    #[test]
+    fn slot_in_a_file_of_the_user_keeps_to_its_place() {
+        let (disk, name) = (disk(), format!("thalweg-slot-{}", std::process::id()));
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, b"0123456789").unwrap();
+        let file = Arc::new(OpenOptions::new().read(true).write(true).open(&path).unwrap());
+        let slots = [2, 6].map(|position| disk.adopt(file.clone(), position));
+        let mut found = [0; 3];
+        disk.read(slots[0].base() as u64, &mut found).unwrap();
+        assert_eq!(&found, b"234", "content from the beginning");
+        disk.write(slots[1].base() as u64, b"abc").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"012345abc9");
+        file.write_all_at(b"B", 7).unwrap();
+        assert!(matches!(disk.read(slots[1].base() as u64, &mut found), Err(DeviceError::Corrupted { .. })));
+        let beyond = disk.adopt(file.clone(), 9);
+        assert!(matches!(disk.read(beyond.base() as u64, &mut found), Err(DeviceError::Call { call: "read", .. })));
+        drop((slots, beyond));
+        assert!(disk.slots.lock().files.is_empty());
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

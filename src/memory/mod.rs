@@ -36,6 +36,7 @@ mod kind;
 mod lease;
 mod lent;
 mod lent_value;
+pub(crate) mod npy;
 mod outcome;
 mod parameter;
 mod payload;

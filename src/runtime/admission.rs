@@ -85,11 +85,11 @@ impl Admission<'_> {
         if self.has_outcomes {
             side.get_or_insert_default().has_outcomes = true;
         }
-        if self.hints.allocates > 0 {
-            let allocation = door.driver.wait_to_allocate(self.hints.allocates);
-            if allocation.is_some() {
-                side.get_or_insert_default().allocation = allocation;
-            }
+        if let Some(demands) = &self.hints.demands
+            && demands.allocates > 0
+            && let Some(share) = door.driver.wait_to_allocate(demands.allocates)
+        {
+            side.get_or_insert_default().allocation = Some(share);
         }
         if self.awaited && !door.on_fast_path {
             side.get_or_insert_default().awaited = true;
@@ -136,10 +136,10 @@ impl Admission<'_> {
     /// Returns the state that few tasks need, as far as the hints determine it.
     fn side(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
         let mut side = self.facts()?;
-        if !self.hints.uses.is_empty() {
+        if let Some(demands) = self.hints.demands.as_ref().filter(|demands| !demands.uses.is_empty()) {
             let turns = &mut side.get_or_insert_default().turns;
-            self.hints.check_resources(self.name, self.door.id)?;
-            self.hints.add_resources(self.name, turns)?;
+            demands.check_resources(self.name, self.door.id)?;
+            demands.add_resources(self.name, turns)?;
         }
         Ok(side)
     }

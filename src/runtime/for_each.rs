@@ -8,7 +8,7 @@ use super::admission::overlapping;
 use super::bodies::Bodies;
 use super::door::Door;
 use super::entrance::{EntranceOf, Kin};
-use super::hints::Hints;
+use super::hints::{Demands, Hints};
 use super::runtime::Runtime;
 use super::submit::TaskBuilder;
 use crate::Context;
@@ -22,7 +22,7 @@ use crate::memory::{
 use crate::region::Block;
 use crate::sealed::INTERNAL;
 use crate::sync::CallSite;
-use crate::task::{Accesses, IterationSpace, LoopAccesses, Resource, UntypedAccess};
+use crate::task::{Accesses, IterationSpace, LoopAccesses, UntypedAccess};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::fmt;
@@ -103,10 +103,8 @@ pub(super) struct Rest<A: LoopAccesses> {
     pub(super) priority: i32,
     /// The group that each iteration is a member of, with the ID of that group's runtime.
     pub(super) group: Option<(u64, Arc<Group>)>,
-    /// The resources that each iteration uses, each with its amount.
-    pub(super) uses: Vec<(Resource, f64)>,
-    /// Number of bytes that each iteration will allocate.
-    allocates: u64,
+    /// The amounts that each iteration takes from limits of the whole runtime.
+    pub(super) demands: Option<Box<Demands>>,
     cost: Option<Cost>,
     space: Option<IterationSpace>,
     /// The devices over which the loop is spread; empty if it is not spread.
@@ -200,7 +198,7 @@ impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
     /// Says how many bytes each iteration will allocate, as [`TaskBuilder::allocates`](crate::TaskBuilder::allocates)
     /// does.
     pub fn allocates(mut self, bytes: u64) -> Self {
-        self.rest.allocates = bytes;
+        self.rest.demands.get_or_insert_default().allocates = bytes;
         self
     }
 
@@ -313,9 +311,9 @@ where
 
 impl<A: LoopAccesses> Rest<A> {
     fn new(name: Cow<'static, str>, accesses: A) -> Self {
-        let (bodies, uses, devices) = (Bodies::default(), Vec::new(), Vec::new());
-        let (host_only, priority, group, allocates, cost, space) = (false, 0, None, 0, None, None);
-        Self { name, accesses, host_only, bodies, priority, group, uses, allocates, cost, space, devices }
+        let (bodies, demands, devices) = (Bodies::default(), None, Vec::new());
+        let (host_only, priority, group, cost, space) = (false, 0, None, None, None);
+        Self { name, accesses, host_only, bodies, priority, group, demands, cost, space, devices }
     }
 
     /// Checks the properties of all iterations at once, and returns the number of iterations.
@@ -389,7 +387,7 @@ impl<A: LoopAccesses> Rest<A> {
 
     /// Whether the fast path may submit iterations together.
     fn is_batched(&self) -> bool {
-        self.group.is_none() && self.uses.is_empty() && self.allocates == 0 && !self.accesses.are_entered_alone()
+        self.group.is_none() && self.demands.is_none() && !self.accesses.are_entered_alone()
     }
 
     /// Begins the description of a single iteration.
@@ -416,8 +414,7 @@ impl<A: LoopAccesses> Rest<A> {
             across: None,
             at: self.space.as_ref().map(|space| (space.clone(), index, false)),
             iteration: Iteration::new(index),
-            allocates: self.allocates,
-            uses: self.uses.clone(),
+            demands: self.demands.clone(),
             group: self.group.clone(),
         }
     }

@@ -10,6 +10,15 @@ use std::sync::Arc;
 /// the distribution of the indices.
 pub(super) type Index = (IterationSpace, usize, bool);
 
+/// The amounts that a task takes from limits of the whole runtime.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Demands {
+    /// Number of bytes that the task will allocate, as far as the program has said it.
+    pub(super) allocates: u64,
+    /// The resources that the task uses, each with its amount.
+    pub(super) uses: Vec<(Resource, f64)>,
+}
+
 /// The properties of a task, apart from its accesses, that schedulers may use.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hints {
@@ -24,10 +33,15 @@ pub(super) struct Hints {
     pub(super) call_site: Option<CallSite>,
     /// The loop iteration that the task executes.
     pub(super) iteration: Iteration,
-    /// Number of bytes that the task will allocate, as far as the program has said it.
-    pub(super) allocates: u64,
-    /// The resources that the task uses, each with its amount.
-    pub(super) uses: Vec<(Resource, f64)>,
+    /// Boxed, because few tasks have any.
+    pub(super) demands: Option<Box<Demands>>,
     /// The group that the task is a member of, with the ID of that group's runtime.
     pub(super) group: Option<(u64, Arc<Group>)>,
+}
+
+impl Hints {
+    /// Returns the resources that the task uses, each with its amount.
+    pub(super) fn uses(&self) -> &[(Resource, f64)] {
+        self.demands.as_ref().map_or(&[], |demands| &demands.uses)
+    }
 }

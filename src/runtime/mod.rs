@@ -27,6 +27,7 @@ mod end;
 mod entrance;
 mod explain;
 mod export;
+mod files;
 mod fill;
 mod for_each;
 mod foreign_memory;
@@ -58,6 +59,7 @@ mod wait;
 pub use crate::driver::reasons::{PendingTask, PendingTasks, WaitReason, WaitStep};
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
+pub use files::{ArrayFile, FileArray};
 pub use for_each::{LoopBody, LoopBuilder};
 pub use futures::Reading;
 

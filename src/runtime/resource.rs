@@ -4,7 +4,7 @@
 //! and adds the lines to the tasks.
 
 use super::for_each::LoopBuilder;
-use super::hints::Hints;
+use super::hints::Demands;
 use super::runtime::Runtime;
 use super::submit::TaskBuilder;
 use crate::depend::Turns;
@@ -64,7 +64,7 @@ impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn uses(mut self, resource: &Resource, amount: impl Into<f64>) -> Self {
-        self.hints.uses.push((resource.clone(), amount.into()));
+        self.hints.demands.get_or_insert_default().uses.push((resource.clone(), amount.into()));
         self
     }
 }
@@ -72,12 +72,12 @@ impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
 impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
     /// Says that each iteration uses this amount of a resource, as [`TaskBuilder::uses`] does.
     pub fn uses(mut self, resource: &Resource, amount: impl Into<f64>) -> Self {
-        self.rest.uses.push((resource.clone(), amount.into()));
+        self.rest.demands.get_or_insert_default().uses.push((resource.clone(), amount.into()));
         self
     }
 }
 
-impl Hints {
+impl Demands {
     /// Refuses a task that uses a resource of another runtime.
     #[cold]
     pub(super) fn check_resources(&self, task: &str, runtime: u64) -> Result<(), SubmitError> {

@@ -157,7 +157,7 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
     /// ([`max_pending_bytes`](crate::Builder::max_pending_bytes)), a submission of such a task waits. Without such a
     /// window, the number has no effect.
     pub fn allocates(mut self, bytes: u64) -> Self {
-        self.hints.allocates = bytes;
+        self.hints.demands.get_or_insert_default().allocates = bytes;
         self
     }
 

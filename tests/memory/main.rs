@@ -11,6 +11,7 @@ mod arrays_together;
 mod device_only;
 mod devices;
 mod dlpack;
+mod files;
 mod filled_arrays;
 mod lending;
 mod shortage;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thalweg::check::Explorer;
 use thalweg::error::TaskFailure;
 use thalweg::prelude::*;
-use thalweg::{Builder, Context};
+use thalweg::{Builder, Context, Eviction};
 
 /// Number of elements of a tile, which takes 16 KiB.
 const LEN: usize = 2048;
@@ -67,8 +67,10 @@ fn arrays_leave_and_come_back_unchanged() {
     for scheduler in SCHEDULERS {
         for hosts in [false, true] {
             watched(&format!("{scheduler} hosts={hosts}"), move || {
-                for tiles in [2, 3, 5, 12] {
-                    let rt = limited(builder("2:CPU:1", hosts), tiles).scheduler(scheduler).build().unwrap();
+                let evictions = [Eviction::LeastRecent, Eviction::FurthestUse];
+                for (tiles, eviction) in [2, 3, 5, 12].into_iter().zip(evictions.into_iter().cycle()) {
+                    let builder = limited(builder("2:CPU:1", hosts), tiles).eviction(eviction);
+                    let rt = builder.scheduler(scheduler).build().unwrap();
                     random_tasks(&rt, tiles, 150);
                     let evictions = rt.statistics().evictions;
                     assert_eq!(evictions > 20, tiles < 12, "{evictions} evictions at {tiles} tiles");
@@ -81,7 +83,9 @@ fn arrays_leave_and_come_back_unchanged() {
 #[test]
 fn explored_schedules_with_a_disk_give_the_same_results() {
     for seed in 0..4 {
-        let explorer = Explorer::new().runtime(move |builder| limited(builder.compute_units("2:CPU:1"), 3));
+        let eviction = if seed < 2 { Eviction::LeastRecent } else { Eviction::FurthestUse };
+        let explorer =
+            Explorer::new().runtime(move |builder| limited(builder.compute_units("2:CPU:1"), 3).eviction(eviction));
         explorer.run(0..20, |rt| random_tasks(rt, seed, 40)).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

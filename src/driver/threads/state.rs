@@ -16,6 +16,7 @@ use crate::memory::DataCell;
 use crate::memory::dlpack::{DlDevice, LentSite};
 use crate::region::{Block, MAX_DIMS};
 use parking_lot::{Mutex, MutexGuard};
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -192,6 +193,14 @@ impl Threads {
         let replica = engine.new_replica();
         self.placed().adopt(replica, first, strides);
         self.react(|out| engine.adopt(datum, replica, device.space(), out));
+    }
+
+    /// Makes a part of a file the first replica of a new data object, which has a home that can leave for the disk.
+    pub(crate) fn open(&self, datum: &Datum, file: Arc<File>, position: u64) {
+        let engine = &self.shared.engine;
+        let replica = engine.new_replica();
+        let disk = self.placed().open(replica, file, position);
+        self.react(|out| engine.adopt(datum, replica, disk, out));
     }
 
     /// Allocates unified memory, which the host and all devices use at the same addresses, if such memory is

@@ -79,7 +79,7 @@ impl Placement {
         match self.queue.least_busy_for(&task, &self.residency).filter(|_| !bound) {
             Some(unit) => {
                 self.trace_placed(&task, unit, false);
-                self.queue.assign(task, unit, &self.residency);
+                self.assign(task, unit);
             }
             None => {
                 let cause = self.residency.cause_of_device_loss(space).or_else(|| self.residency.last_loss().cloned());
@@ -100,7 +100,7 @@ impl Placement {
     pub(super) fn assign_or_redirect(&mut self, task: OwnedTask, unit: usize, out: &mut Vec<Command>) {
         if self.residency.last_loss().is_none() || self.queue.suits(&task, unit, &self.residency) {
             self.trace_placed(&task, unit, true);
-            self.queue.assign(task, unit, &self.residency);
+            self.assign(task, unit);
         } else {
             self.redirect(task, SpaceId::HOST, out);
         }

@@ -40,6 +40,7 @@ mod flow;
 mod loss;
 mod multi_device;
 mod needs;
+mod outlook;
 mod queue;
 mod reasons;
 mod residency;
@@ -65,7 +66,7 @@ use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{CopySample, Decision, SubmittedTask};
+use crate::sched::{CopySample, Decision};
 use crate::trace::{Stage, Tracer, Why};
 use flow::Flow;
 use needs::forgotten_by;
@@ -200,13 +201,17 @@ impl Placement {
     /// whether the end of another task made the task ready; otherwise it was ready at submission.
     pub(super) fn ready(&mut self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         self.residency.register(&task);
+        self.residency.expect_task(&task);
         if let Some(tracer) = &self.tracer {
             task.body().accesses(&mut |access| tracer.know(access.datum.id, access.datum));
             self.trace(&task, Stage::Ready);
         }
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
             match self.residency.cause_of_device_loss(space) {
-                None => self.queue.wait_for_memory(Assigned { task, unit: None, space, across: None }),
+                None => {
+                    self.residency.expect_in(&task, space);
+                    self.queue.wait_for_memory(Assigned { task, unit: None, space, across: None });
+                }
                 Some(cause) => {
                     task.set_poison(cause);
                     out.push(Command::Skip(task));
@@ -216,16 +221,6 @@ impl Placement {
             self.queue.enter(task, follows, &self.residency);
         }
         self.dispatch(out);
-    }
-
-    /// Returns whether the policy wants to be notified of tasks at submission.
-    pub(super) fn looks_ahead(&self) -> bool {
-        self.queue.looks_ahead()
-    }
-
-    /// Notes that a task was submitted.
-    pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>) {
-        self.queue.scheduler_mut().submitted(task);
     }
 
     /// Handles a completed copy, with its duration if known.
@@ -323,7 +318,7 @@ impl Placement {
     pub(super) fn claim(&mut self, unit: usize, wanted: &dyn Fn(&OwnedTask) -> bool, out: &mut Vec<Command>) {
         if let Some(task) = self.queue.take_past_policy(unit, wanted, &self.residency) {
             self.trace_placed(&task, unit, false);
-            self.queue.assign(task, unit, &self.residency);
+            self.assign(task, unit);
             self.dispatch(out);
         }
     }
@@ -356,6 +351,7 @@ impl Placement {
         out: &mut Vec<Command>,
     ) {
         let id = task.shared().id;
+        self.residency.expect_no_more(id);
         let space = self.flow.launched(id).map(|launched| launched.space);
         if let (Some(cause), Some(space)) = (device_lost, space) {
             self.device_lost(space, cause, out);
@@ -372,7 +368,7 @@ impl Placement {
             }
             let waiters = self.let_go(launched, out);
             self.one_less(waiters, out);
-        } else if self.looks_ahead() {
+        } else if self.queue.looks_ahead() {
             self.queue.scheduler_mut().skipped(id);
         }
         if let Some(data) = forgotten {

@@ -261,8 +261,8 @@ impl Queue {
         self.units[unit].spaces.is_empty()
     }
 
-    /// Assigns a task to a unit. The task waits for memory next.
-    pub(super) fn assign(&mut self, task: OwnedTask, unit: usize, residency: &Residency) {
+    /// Assigns a task to a unit. The caller lets the task wait for memory next.
+    pub(super) fn assign(&mut self, task: OwnedTask, unit: usize, residency: &Residency) -> Assigned {
         let at_home = self.hosts_at_home && self.suited(&task, residency).at_home;
         let across = parts_of(&task).filter(|_| !at_home).and_then(|ends| Across::new(ends, &self.units[unit].spaces));
         let space = match &across {
@@ -274,7 +274,7 @@ impl Queue {
         self.units.give(unit);
         self.tell(unit);
         let (unit, across) = (Some(self.units[unit].id), across.map(Arc::new));
-        self.wait_for_memory(Assigned { task, unit, space, across });
+        Assigned { task, unit, space, across }
     }
 
     /// Appends a task to the tasks that wait for memory in the same space.

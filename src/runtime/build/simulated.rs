@@ -39,7 +39,8 @@ impl Builder {
         let rest_w = model.rest_w(&machine);
         let meters = self.meters(&machine)?;
         let placement = Placement::new(&machine, machine.capacities_bytes(), self.take_scheduler(&machine, &config)?)
-            .with_power(dynamic_w(&powers));
+            .with_power(dynamic_w(&powers))
+            .evicting(self.eviction);
         let shared = self.shared(machine, Some(placement))?;
         let driver = AnyDriver::Simulated(Simulated::new(shared, model));
         Ok(self.finish(driver, Account::new(powers, rest_w, meters)))

@@ -45,7 +45,7 @@ impl Builder {
         let fast_path = devices.is_empty() && disk.is_none() && policy.fast_path();
         let placement = (!fast_path).then(|| {
             let placement = Placement::new(&machine, machine.capacities_bytes(), policy).with_hosts_at_home();
-            let placement = placement.with_power(dynamic_w(&powers));
+            let placement = placement.with_power(dynamic_w(&powers)).evicting(self.eviction);
             if disk.is_some() { placement.with_disk() } else { placement }
         });
         let style = self.style(bindings)?;

@@ -1,6 +1,7 @@
 //! Settings of the threads that execute tasks, and of the number of pending tasks.
 
 use super::Builder;
+use crate::coherence::Eviction;
 
 impl Builder {
     /// Lets the thread that builds the runtime execute tasks as CPU unit 0 whenever it waits, instead of starting a
@@ -155,6 +156,31 @@ impl Builder {
     /// ```
     pub fn spill_to(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
         self.spill = Some(directory.into());
+        self
+    }
+
+    /// Sets which data leave a memory that is short: the memory of a device, or limited
+    /// [`host_memory`](Self::host_memory). The default is [`Eviction::LeastRecent`].
+    ///
+    /// ```
+    /// use thalweg::Eviction;
+    /// use thalweg::prelude::*;
+    /// let copied = |eviction| -> Result<u64, Box<dyn std::error::Error>> {
+    ///     let builder = Runtime::builder().compute_units("1:EMU:1").device_memory_bytes(8 << 13);
+    ///     let rt = builder.eviction(eviction).build()?;
+    ///     let tiles: Vec<Data<f64>> = (0..10).map(|_| rt.zeros(1 << 10)).collect();
+    ///     for tile in tiles.iter().cycle().take(100) {
+    ///         rt.task("read", tile.input()).cpu(|_, _| ()).submit()?;
+    ///     }
+    ///     rt.wait()?;
+    ///     Ok(rt.statistics().links.iter().map(|link| link.copies).sum())
+    /// };
+    /// // The least recently used of ten tiles in turn is always the one that is needed next.
+    /// assert!(2 * copied(Eviction::FurthestUse)? < copied(Eviction::LeastRecent)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn eviction(mut self, eviction: Eviction) -> Self {
+        self.eviction = eviction;
         self
     }
 

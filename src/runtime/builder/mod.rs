@@ -7,6 +7,7 @@ mod execution;
 mod reports;
 
 use super::runtime::Runtime;
+use crate::coherence::Eviction;
 use crate::device::EmulatedDevice;
 use crate::driver::watch::{REPORT_AFTER, Tell};
 use crate::energy::{EnergyMeter, Power};
@@ -51,6 +52,7 @@ pub struct Builder {
     pub(in crate::runtime) window_bytes: Option<u64>,
     pub(in crate::runtime) host_bytes: Option<u64>,
     pub(in crate::runtime) spill: Option<std::path::PathBuf>,
+    pub(in crate::runtime) eviction: Eviction,
     pub(in crate::runtime) throttle_submissions: bool,
     pub(in crate::runtime) pin_threads: Option<bool>,
     pub(in crate::runtime) stack_bytes: Option<usize>,
@@ -122,6 +124,7 @@ impl Builder {
             window_bytes: None,
             host_bytes: None,
             spill: None,
+            eviction: Eviction::default(),
             throttle_submissions: true,
             pin_threads: None,
             stack_bytes: None,

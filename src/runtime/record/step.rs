@@ -261,7 +261,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         if hints.across.is_some() {
             return Err(Some(Obstacle::Devices { task: task() }));
         }
-        if !hints.uses.is_empty() {
+        if !hints.uses().is_empty() {
             return Err(Some(Obstacle::Resources { task: task() }));
         }
         if bodies.gpu.is_none() || !bodies.own.is_empty() {
@@ -306,16 +306,16 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             location: self.location,
             priority: hints.priority,
             internal: false,
-            queues: self.regions.iter().any(|region| region.mode.queues()) || !hints.uses.is_empty(),
+            queues: self.regions.iter().any(|region| region.mode.queues()) || !hints.uses().is_empty(),
             join: false,
             lane: Lane::new(0),
             domain: OnceLock::new(),
         };
         let accesses = self.stored.again(INTERNAL, Span::Always);
         let mut task = self.body.stay(meta, accesses, hints.iteration).expect("a task for cores has a body for them");
-        if !hints.uses.is_empty() {
+        if let Some(demands) = hints.demands.as_ref().filter(|demands| !demands.uses.is_empty()) {
             let turns = &mut task.owned_mut().get_or_insert_default().turns;
-            hints.add_resources(&self.name, turns).expect("they were checked when it was recorded");
+            demands.add_resources(&self.name, turns).expect("they were checked when it was recorded");
         }
         graph.add(task, self.regions.iter().map(|region| (region.kept.clone(), region.block, region.mode)).collect());
     }

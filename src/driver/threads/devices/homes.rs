@@ -1,10 +1,12 @@
 //! Homes of data objects: their addresses, and which of them are page-locked.
 
-use super::Devices;
 use super::page_locks::PageLock;
-use crate::ids::DataId;
+use super::{Devices, Memory};
+use crate::coherence::ReplicaId;
+use crate::ids::{DataId, SpaceId};
 use crate::memory::{DataCell, free_pages};
 use crate::region::MAX_DIMS;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,7 +62,7 @@ impl Devices {
             strides: cell.strides(),
             element_align: cell.element_align(),
             lockable_bytes: if lockable { bytes } else { 0 },
-            can_leave: lockable && self.has_disk && cell.is_own_array(),
+            can_leave: lockable && self.disk.is_some() && cell.is_own_array(),
             by_request: cell.is_reserved(),
             copies: AtomicUsize::new(0),
             page_lock: PageLock::default(),
@@ -88,12 +90,22 @@ impl Devices {
 
     /// Returns whether homes leave for a disk.
     pub(in crate::driver::threads) fn have_disk(&self) -> bool {
-        self.has_disk
+        self.disk.is_some()
     }
 
     /// Returns whether the home of a data object can leave for the disk.
     pub(in crate::driver::threads) fn lets_leave(&self, data: DataId) -> bool {
-        self.has_disk && self.homes.get(&data).is_some_and(|home| home.can_leave)
+        self.disk.is_some() && self.homes.get(&data).is_some_and(|home| home.can_leave)
+    }
+
+    /// Makes a part of a file the memory of a replica on the disk. Returns the space of the disk.
+    ///
+    /// # Panics
+    /// Panics if there is no disk.
+    pub(in crate::driver::threads) fn open(&self, replica: ReplicaId, file: Arc<File>, position: u64) -> SpaceId {
+        let disk = self.disk.as_ref().expect("only a runtime with a disk opens files");
+        self.replicas.insert(replica, Memory { buffer: disk.adopt(file, position), strides: None });
+        self.spaces().last().expect("the disk is a device")
     }
 
     /// Gives the pages of a home whose content is on the disk back to the system. No task uses the home, and none can

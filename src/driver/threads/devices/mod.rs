@@ -45,8 +45,8 @@ pub(super) struct Devices {
     engines: Vec<[Sender<CopyJob>; 2]>,
     /// Requests to page-lock homes; `None` ends the thread that serves them.
     locks: Sender<Option<LockJob>>,
-    /// Whether the last device is a disk, for which homes leave.
-    has_disk: bool,
+    /// The last device if it is a disk, for which homes leave.
+    disk: Option<Disk>,
     /// Number of copies that are still with the copy engines: unfinished, or finished with consequences still
     /// unprocessed.
     copying: AtomicUsize,
@@ -71,8 +71,7 @@ struct Memory {
 impl Devices {
     /// Creates the set of devices. Also returns the queues of jobs for separate threads.
     pub(super) fn new(mut devices: Vec<Box<dyn Device>>, disk: Option<Disk>) -> (Self, Jobs) {
-        let has_disk = disk.is_some();
-        devices.extend(disk.map(|disk| Box::new(disk) as Box<dyn Device>));
+        devices.extend(disk.iter().map(|disk| Box::new(disk.clone()) as Box<dyn Device>));
         let (mut engines, mut copies) = (Vec::new(), Vec::new());
         for (number, device) in (0..).map(DeviceId).zip(&devices) {
             let [(to_host, out), (to_device, into)] = [channel(), channel()];
@@ -87,7 +86,7 @@ impl Devices {
         let jobs = Jobs { copies, locks: locks_pages.then_some(lock_jobs) };
         let (replicas, homes, sanitized) = (DashMap::new(), DashMap::new(), DashMap::new());
         let (released, copying) = (AtomicU64::new(0), AtomicUsize::new(0));
-        (Self { devices, queues, replicas, sanitized, released, homes, engines, locks, has_disk, copying }, jobs)
+        (Self { devices, queues, replicas, sanitized, released, homes, engines, locks, disk, copying }, jobs)
     }
 
     /// Returns the tasks that an accelerator has in flight.

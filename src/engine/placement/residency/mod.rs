@@ -23,6 +23,7 @@
 mod homes;
 mod issued;
 mod losses;
+mod outlook;
 mod refused;
 mod reserve;
 
