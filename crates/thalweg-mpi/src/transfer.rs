@@ -6,6 +6,9 @@
 //! their unit at once; the communication thread ends them. A region that is not contiguous is packed by the send's
 //! body, on a unit, and unpacked by the communication thread.
 //!
+//! The tasks' names contain the other rank. The tools for traces rely on that, and on the name of this file: the n-th
+//! `send to 1` of rank 0 sends what the n-th `receive from 0` of rank 1 receives.
+//!
 //! A send accesses its region as an `outcome`: if the region is poisoned, the message is the failure, and the receive
 //! fails with it.
 
@@ -77,7 +80,7 @@ pub(crate) fn send<T: Element, S: Dims>(
 ) -> Result<(), SubmitError> {
     let (number, check) = core.message(to, Way::To, cause, label);
     let (shared, rank, to) = (core.shared.clone(), core.rank, to as usize);
-    let task = core.runtime().task("send", (data.block(block).outcome(),));
+    let task = core.runtime().task(format!("send to {to}"), (data.block(block).outcome(),));
     task.host_detached_until_event(move |_, (region,)| match region {
         Ok(region) => {
             let packed = S::contiguous(&region).is_none().then(|| S::as_array(&region).iter().copied().collect());
@@ -105,7 +108,7 @@ pub(crate) fn receive<T: Element, S: Dims>(
     let (shared, from) = (core.shared.clone(), from as usize);
     let (name, place) = (cause.name.clone(), cause.place);
     core.runtime()
-        .task("receive", (data.block(block).output(),))
+        .task(format!("receive from {from}"), (data.block(block).output(),))
         .host_detached_until_event(move |_, (mut region,)| {
             let packed = S::contiguous_mut(&mut region).is_none();
             let packed = packed.then(|| vec![T::zeroed(); block.volume()]);
