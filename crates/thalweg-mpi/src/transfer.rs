@@ -70,11 +70,11 @@ impl<T: Element, S: Dims> Incoming for In<T, S> {
 /// The subject of a message, for its check: a data object, a tile and a box, or a contribution to it.
 pub(crate) type Label = (u64, u32, Block);
 
-/// Sends a region of a local array to a rank.
+/// Sends a region of a local array to a rank, over a channel if the message repeats with the same memory.
 pub(crate) fn send<T: Element, S: Dims>(
     core: &Core,
     (data, block): (&Data<T, S>, Block),
-    to: u32,
+    (to, channel): (u32, Option<u32>),
     label: Label,
     cause: &Submission,
 ) -> Result<(), SubmitError> {
@@ -85,7 +85,7 @@ pub(crate) fn send<T: Element, S: Dims>(
         Ok(region) => {
             let packed = S::contiguous(&region).is_none().then(|| S::as_array(&region).iter().copied().collect());
             let item = Box::new(Out::<T, S> { region, packed });
-            shared.push(Command::Send { to, number, check, item });
+            shared.push(Command::Send { to, number, check, item, channel });
         }
         Err(failure) => {
             let failure = Failure::of(&failure, rank);
