@@ -1,5 +1,5 @@
-//! Jacobi iteration on a square: strips of rows, whose neighbours need only their border rows. The steps are recorded, so
-//! their messages are planned once.
+//! Jacobi iteration on a square: strips of rows, whose neighbours need only their border rows. The steps are recorded,
+//! so their messages are planned once.
 //!
 //! `mpirun -np 4 target/release/examples/mpi_jacobi [SIZE] [STRIP] [STEPS]`
 

@@ -48,7 +48,8 @@
 //!    that the rank knows. A new copy begins with a read, which both the reader and the owner submit.
 //! 4. *The owner combines contributions to a reduction in the order of submission*, whether or not its tasks made
 //!    them, so the result has the same bits on any number of ranks.
-//! 5. *A plan of a recording repeats only actions that its rank would derive* (`record.rs`), so ranks need not agree on it.
+//! 5. *A plan of a recording repeats only actions that its rank would derive* (`record.rs`), so ranks need not agree on
+//!    it.
 //! 6. *Failures travel as messages.* A send of a poisoned region sends the failure, and the receive fails with it.
 //!
 //! # No deadlock

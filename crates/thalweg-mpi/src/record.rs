@@ -1,13 +1,14 @@
 //! Recordings: tasks that every rank describes once and submits again and again.
 //!
-//! A replay means the same as submitting the same tasks once more, in the same order. The first replay does exactly that,
-//! and notes the actions of this rank for each task: messages, the local task, contributions to combine. These actions
-//! are the *plan*. As long as the directory of the tasks' tiles is at the start of a replay as it was when the plan was
-//! made, the actions are the same, too, so the plan is repeated: the rank skips the tasks that do not concern it, looks
-//! for no missing boxes, and sends each large region by the same request. If the directory differs, the plan is made again.
+//! A replay means the same as submitting the same tasks once more, in the same order. The first replay does exactly
+//! that, and notes the actions of this rank for each task: messages, the local task, contributions to combine. These
+//! actions are the *plan*. As long as the directory of the tasks' tiles is at the start of a replay as it was when the
+//! plan was made, the actions are the same, too, so the plan is repeated: the rank skips the tasks that do not concern
+//! it, looks for no missing boxes, and sends each large region by the same request. If the directory differs, the plan
+//! is made again.
 //!
-//! Plans need no agreement between ranks: the plan of a rank only repeats what the rank would derive, so one rank may plan
-//! while another repeats.
+//! Plans need no agreement between ranks: the plan of a rank only repeats what the rank would derive, so one rank may
+//! plan while another repeats.
 //!
 //! Invariants:
 //! 1. A plan ends when the memory of a copy is released or a tile gets another owner ([`Core::end_plans`]). So messages
@@ -220,8 +221,8 @@ impl Cluster {
     /// Records tasks. Each [replay](Recording::replay) of the recording submits them; this call itself submits none.
     ///
     /// Every rank records the same tasks and replays them at the same places of its program. A replay means the same as
-    /// submitting the tasks in the same order, but costs less: a rank spends no time on tasks that do not concern it, and
-    /// the messages of a step that repeats are planned once.
+    /// submitting the tasks in the same order, but costs less: a rank spends no time on tasks that do not concern it,
+    /// and the messages of a step that repeats are planned once.
     ///
     /// ```
     /// # use thalweg::Runtime;
@@ -231,7 +232,8 @@ impl Cluster {
     /// let x: ClusterData<f64> = cluster.distributed(100, 10, owners::block);
     /// let mut step = cluster.record(|r| {
     ///     for (left, right) in x.tiles().zip(x.tiles().skip(1)) {
-    ///         r.task("pass", (left.block(..1).input(), right.inout())).cpu(|_, (from, to)| to[0] += from[0] + 1.0).submit()?;
+    ///         let task = r.task("pass", (left.block(..1).input(), right.inout()));
+    ///         task.cpu(|_, (from, to)| to[0] += from[0] + 1.0).submit()?;
     ///     }
     ///     Ok(())
     /// })?;

@@ -5,9 +5,9 @@
 //! interpolated, because the clocks of two machines also differ in rate. The merged trace has the units, threads and
 //! spaces of the first rank, then those of the next one, and so on.
 //!
-//! A message is a task that sends and a task that receives. The n-th task `send to 1` of rank 0 sends what the n-th task
-//! `receive from 0` of rank 1 receives, in the order of submission, so merging adds a dependence between the two. The
-//! trace of a rank that was killed may lack the last messages.
+//! A message is a task that sends and a task that receives. The n-th task `send to 1` of rank 0 sends what the n-th
+//! task `receive from 0` of rank 1 receives, in the order of submission, so merging adds a dependence between the two.
+//! The trace of a rank that was killed may lack the last messages.
 //!
 //! Invariant: indices in the merged tables refer to the same rows as in the trace that they come from.
 

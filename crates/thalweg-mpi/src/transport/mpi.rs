@@ -3,8 +3,8 @@
 //! rsmpi initializes MPI and ends it; its requests borrow their buffers for a scope, which regions of tasks do not fit,
 //! so messages use the raw calls. Packets have tag 0 and are found by a matched probe. Regions have the other tags.
 //! Messages longer than an `int` can count are sent in several parts under one tag, which MPI keeps in order. The
-//! requests of channels are persistent (MPI 4.1, section 3.9): they are made for the first message, and started again for
-//! all others with the same memory.
+//! requests of channels are persistent (MPI 4.1, section 3.9): they are made for the first message, and started again
+//! for all others with the same memory.
 //!
 //! Invariants, on which the unsafe code rests:
 //! 1. All calls are made by the thread that initialized MPI: the transport is not `Send`, since `Universe` is not.

@@ -1,9 +1,9 @@
 //! The flags common to all units over time: waiting and ready tasks for each kind of unit, the program's state, and
 //! copies in progress.
 //!
-//! A kind of unit counts as able to run a task if some task of the same name ran on that kind. A kind that ran
-//! nothing counts as able to run all tasks. Units of different ranks are of different kinds: a rank's units run only its
-//! own tasks, and wait only for its own program.
+//! A kind of unit counts as able to run a task if some task of the same name ran on that kind. A kind that ran nothing
+//! counts as able to run all tasks. Units of different ranks are of different kinds: a rank's units run only its own
+//! tasks, and wait only for its own program.
 
 use super::prepare::Prepared;
 use super::spans::union;
@@ -43,7 +43,8 @@ pub(super) struct Step {
     pub(super) flags: u8,
 }
 
-/// The kinds of units, indexed by numbers below 64 so that a set of kinds fits into one word. Further kinds count as one.
+/// The kinds of units, indexed by numbers below 64 so that a set of kinds fits into one word. Further kinds count as
+/// one.
 pub(super) struct Kinds {
     of_units: Vec<usize>,
     /// Per kind, its rank: of several ranks, the first. The last kind is that of units that the trace does not list.
@@ -140,8 +141,8 @@ pub(super) fn by_kind(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Vec<Step>> 
     }
     changes.sort_unstable_by_key(|(at, _)| *at);
     let mut steps = vec![vec![Step { at: 0, flags: 0 }]; kinds.ranks.len()];
-    // The flags that the kinds of each rank share. For each other flag, the number of tasks per group, and a bit for each kind
-    // that has such tasks.
+    // The flags that the kinds of each rank share. For each other flag, the number of tasks per group, and a bit for
+    // each kind that has such tasks.
     let mut common = vec![0; prepared.ranks.count()];
     let (mut numbers, mut some) = ([(); 4].map(|()| vec![0_i64; groups.len()]), [0_u64; 4]);
     let mut changes = changes.into_iter().peekable();
