@@ -87,6 +87,7 @@ impl<A: Accesses, F> Task<'_, A, F> {
 }
 
 /// Submits a task, and returns the rank that runs it and the hash of the submission.
+#[track_caller]
 pub(crate) fn submit<A, F, R>(
     core: &Rc<Core>,
     (name, place): (Cow<'static, str>, &'static Location<'static>),
@@ -117,7 +118,8 @@ where
     Ok((run, cause.hash))
 }
 
-/// Submits the local task of a submission.
+/// Submits the local task of a submission. In traces, the task's place is that of the caller.
+#[track_caller]
 pub(crate) fn submit_local<A, F, R>(
     core: &Core,
     cause: &Submission,

@@ -56,6 +56,8 @@ fn critical_path_and_causes_follow_messages() {
     let names: Vec<&str> = analysis.critical.iter().map(|step| trace.name(step.task)).collect();
     let of_pair = ["send to 1", "receive from 0", "to", "send to 0", "receive from 1", "fro"];
     assert_eq!(names, of_pair.repeat(MESSAGES));
+    let of_program = trace.sites.iter().filter(|site| site.name == "to" || site.name == "fro");
+    assert!(of_program.into_iter().all(|site| site.file.ends_with("rank_traces.rs")), "{:#?}", trace.sites);
     // A receive that was ready before its message was sent has waited for it.
     let mut waited = 0;
     for pair in analysis.critical.windows(2).filter(|pair| trace.name(pair[1].task).starts_with("receive")) {
