@@ -10,8 +10,8 @@
 //!
 //! Ranks other than `e` and `o` do nothing, except that a write invalidates their copies.
 
-use crate::core::{Core, Submission};
-use crate::data::Tile;
+use crate::core::{Core, Op, Submission, Way};
+use crate::data::{Directories, Directory, Tile};
 use crate::dims::Dims;
 use crate::transfer::{Label, receive, send};
 use std::cell::RefCell;
@@ -59,6 +59,12 @@ pub trait Access {
     fn is_local(&self) -> bool;
     fn before(&self, run: u32, cause: &Submission) -> Result<(), SubmitError>;
     fn after(&self, run: u32, cause: &Submission) -> Result<(), SubmitError>;
+    /// Combines this access's contribution, if the access is a reduction: the part of `after` that a plan repeats.
+    fn combine(&self, _run: u32, _cause: &Submission) -> Result<(), SubmitError> {
+        Ok(())
+    }
+    /// The tile's data object, with the tile's number.
+    fn directory(&self) -> (Rc<dyn Directories>, u32);
 }
 
 /// All accesses of a task of a cluster: a single access, a tuple of up to eight, a `Vec`, or a nesting of these.
@@ -81,11 +87,15 @@ pub trait Accesses: Steps {
     fn local<'a>(&'a self, held: &'a Self::Held) -> Self::Local<'a>;
 }
 
+/// Accesses that serve any number of tasks, one after the other, as those of a [recording](crate::Recording) do. Those
+/// to [bound](crate::Cluster::bound) data serve one task.
+pub trait Repeated: Accesses {}
+
 impl<T: Element, S: Dims> Tile<'_, T, S> {
     #[inline]
     pub(crate) fn facts(&self, usage: Use) -> Facts {
         let (state, core) = (self.state(), self.core());
-        let owner = state.owner.get();
+        let owner = state.directory.owner.get();
         let whole = Block::from_corners([0; 4], state.shape);
         Facts {
             data: self.object.id,
@@ -109,7 +119,7 @@ impl<T: Element, S: Dims> Tile<'_, T, S> {
 
     /// Brings the boxes of the region that rank `run` lacks.
     pub(crate) fn bring(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
-        let (state, core) = (self.state(), self.core());
+        let (state, core) = (&self.state().directory, self.core());
         let (owner, me) = (state.owner.get(), core.rank);
         if owner == run {
             return Ok(());
@@ -118,7 +128,7 @@ impl<T: Element, S: Dims> Tile<'_, T, S> {
             let missing = state.valid.borrow().missing(&self.block);
             state.valid.borrow_mut().insert(&self.block);
             for block in missing {
-                receive(core, (&self.local(), block), owner, self.label(&block), cause)?;
+                self.transfer(Way::From, block, owner, cause)?;
             }
         } else if me == owner {
             let missing = state.with(run, |valid| {
@@ -127,7 +137,7 @@ impl<T: Element, S: Dims> Tile<'_, T, S> {
                 missing
             });
             for block in missing {
-                send(core, (&self.local(), block), run, self.label(&block), cause)?;
+                self.transfer(Way::To, block, run, cause)?;
             }
         }
         Ok(())
@@ -135,7 +145,7 @@ impl<T: Element, S: Dims> Tile<'_, T, S> {
 
     /// Makes copies on ranks other than `run` invalid, and brings the region to its owner.
     pub(crate) fn written(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
-        let (state, core) = (self.state(), self.core());
+        let (state, core) = (&self.state().directory, self.core());
         let (owner, me) = (state.owner.get(), core.rank);
         if me == owner {
             state.others.borrow_mut().iter_mut().for_each(|(_, valid)| valid.remove(&self.block));
@@ -150,17 +160,37 @@ impl<T: Element, S: Dims> Tile<'_, T, S> {
         if self.block.is_empty() || owner == run {
             return Ok(());
         }
-        let label = self.label(&self.block);
         if me == run {
-            send(core, (&self.local(), self.block), owner, label, cause)?;
+            self.transfer(Way::To, self.block, owner, cause)?;
         } else if me == owner {
-            receive(core, (&self.local(), self.block), run, label, cause)?;
+            self.transfer(Way::From, self.block, run, cause)?;
         }
         Ok(())
     }
+
+    /// Sends or receives a box of the tile. While a plan is made, replays repeat the message over a channel.
+    fn transfer(&self, way: Way, block: Block, peer: u32, cause: &Submission) -> Result<(), SubmitError> {
+        let core = self.core();
+        let channel = core.note(|channel| {
+            let (object, number) = (self.object.clone(), self.number);
+            Op::Message(Box::new(move |cause| {
+                Tile { object: &object, number, block }.message(way, peer, Some(channel), cause)
+            }))
+        });
+        Self { block, ..*self }.message(way, peer, channel, cause)
+    }
+
+    /// Sends or receives the region.
+    fn message(&self, way: Way, peer: u32, channel: Option<u32>, cause: &Submission) -> Result<(), SubmitError> {
+        let (core, local, label) = (self.core(), self.local(), self.label(&self.block));
+        match way {
+            Way::To => send(core, (&local, self.block), (peer, channel), label, cause),
+            Way::From => receive(core, (&local, self.block), peer, label, cause),
+        }
+    }
 }
 
-impl<T, S: Dims> crate::data::TileState<T, S> {
+impl Directory {
     /// Calls `f` with the valid boxes of another rank; on the owner.
     fn with<R>(&self, rank: u32, f: impl FnOnce(&mut crate::boxes::Boxes) -> R) -> R {
         let mut others = self.others.borrow_mut();
@@ -196,6 +226,10 @@ macro_rules! accesses {
             fn after(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
                 if $writes { self.0.written(run, cause) } else { Ok(()) }
             }
+
+            fn directory(&self) -> (Rc<dyn Directories>, u32) {
+                (self.0.object.clone(), self.0.number)
+            }
         }
 
         impl<T: Element, S: Dims> Steps for $name<'_, T, S> {
@@ -204,6 +238,8 @@ macro_rules! accesses {
                 see(self);
             }
         }
+
+        impl<T: Element, S: Dims> Repeated for $name<'_, T, S> {}
 
         impl<T: Element, S: Dims> Accesses for $name<'_, T, S> {
             type Stored = <$local<'static, T, S> as AccessSpec>::Stored;
@@ -249,8 +285,8 @@ impl<'d, T: Element, S: Dims, R: Reducer<T>> Reduces<'d, T, S, R> {
         Self { tile, reducer, contribution: RefCell::default() }
     }
 
-    /// Combines a contribution with the home copy.
-    fn combine(&self, contribution: &Data<T, S>) -> Result<(), SubmitError> {
+    /// Adds a contribution to the home copy.
+    fn add(&self, contribution: &Data<T, S>) -> Result<(), SubmitError> {
         let (home, reducer) = (self.tile.local(), self.reducer.clone());
         let accesses = (contribution.input(), home.block(self.tile.block).inout());
         let task = self.tile.core().runtime().task("combine", accesses).cpu(move |_, (from, to)| {
@@ -277,23 +313,35 @@ impl<T: Element, S: Dims, R: Reducer<T>> Access for Reduces<'_, T, S, R> {
 
     fn after(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
         let (tile, core) = (&self.tile, self.tile.core());
-        let (owner, me) = (tile.state().owner.get(), core.rank);
-        let label = tile.label(&tile.block);
-        if !tile.is_empty() && (me == run || me == owner) {
-            let mine = self.contribution.borrow_mut().take();
-            let contribution = mine.unwrap_or_else(|| core.runtime().zeros(S::of(&tile.block.extents())));
-            let all = Block::from_corners([0; 4], tile.block.extents());
-            match (me == run, me == owner) {
-                (true, true) => {}
-                (true, _) => send(core, (&contribution, all), owner, label, cause)?,
-                _ => receive(core, (&contribution, all), run, label, cause)?,
-            }
-            if me == owner {
-                self.combine(&contribution)?;
-            }
+        let owner = tile.state().directory.owner.get();
+        if core.rank == run || core.rank == owner {
+            core.note(|_| Op::Combine);
+            self.combine(run, cause)?;
         }
         // The owner writes the region, wherever the contribution comes from.
         tile.written(owner, cause)
+    }
+
+    fn combine(&self, run: u32, cause: &Submission) -> Result<(), SubmitError> {
+        let (tile, core) = (&self.tile, self.tile.core());
+        let (owner, me) = (tile.state().directory.owner.get(), core.rank);
+        if tile.is_empty() {
+            return Ok(());
+        }
+        let mine = self.contribution.borrow_mut().take();
+        let contribution = mine.unwrap_or_else(|| core.runtime().zeros(S::of(&tile.block.extents())));
+        let all = Block::from_corners([0; 4], tile.block.extents());
+        let label = tile.label(&tile.block);
+        match (me == run, me == owner) {
+            (true, true) => {}
+            (true, _) => send(core, (&contribution, all), (owner, None), label, cause)?,
+            _ => receive(core, (&contribution, all), run, label, cause)?,
+        }
+        if me == owner { self.add(&contribution) } else { Ok(()) }
+    }
+
+    fn directory(&self) -> (Rc<dyn Directories>, u32) {
+        (self.tile.object.clone(), self.tile.number)
     }
 }
 
@@ -303,6 +351,8 @@ impl<T: Element, S: Dims, R: Reducer<T>> Steps for Reduces<'_, T, S, R> {
         see(self);
     }
 }
+
+impl<T: Element, S: Dims, R: Reducer<T>> Repeated for Reduces<'_, T, S, R> {}
 
 impl<T: Element, S: Dims, R: Reducer<T>> Accesses for Reduces<'_, T, S, R> {
     type Stored = <Inout<'static, T, S> as AccessSpec>::Stored;
@@ -330,6 +380,8 @@ impl<A: Steps> Steps for Vec<A> {
     }
 }
 
+impl<A: Repeated> Repeated for Vec<A> {}
+
 impl<A: Accesses> Accesses for Vec<A> {
     type Stored = memory::List<A::Stored>;
     type Held = Vec<A::Held>;
@@ -355,6 +407,8 @@ macro_rules! tuples {
                 $(self.$i.visit(see);)*
             }
         }
+
+        impl<$($a: Repeated),*> Repeated for ($($a,)*) {}
 
         impl<$($a: Accesses),*> Accesses for ($($a,)*) {
             type Stored = ($($a::Stored,)*);

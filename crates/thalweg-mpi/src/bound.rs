@@ -6,7 +6,7 @@
 
 use crate::access::{Access, Accesses, Facts, Steps, Use};
 use crate::core::Submission;
-use crate::data::{ClusterData, Object, Tile};
+use crate::data::{ClusterData, Directories, Object, Tile};
 use crate::dims::Dims;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -25,6 +25,7 @@ pub(crate) trait AnyBound {
     fn is_local(&self) -> bool;
     fn bring(self: Rc<Self>, block: Block, run: u32, cause: &Submission) -> Result<(), SubmitError>;
     fn written(self: Rc<Self>, block: Block, run: u32, cause: &Submission) -> Result<(), SubmitError>;
+    fn directories(self: Rc<Self>) -> Rc<dyn Directories>;
 }
 
 impl<T: Element, S: Dims> AnyBound for Object<T, S> {
@@ -42,6 +43,10 @@ impl<T: Element, S: Dims> AnyBound for Object<T, S> {
 
     fn written(self: Rc<Self>, block: Block, run: u32, cause: &Submission) -> Result<(), SubmitError> {
         Tile { object: &self, number: 0, block }.written(run, cause)
+    }
+
+    fn directories(self: Rc<Self>) -> Rc<dyn Directories> {
+        self
     }
 }
 
@@ -112,6 +117,10 @@ impl Access for BoundAccess {
             Use::Write | Use::Update => self.object.clone().written(self.block, run, cause),
             Use::Read | Use::Reduce => Ok(()),
         }
+    }
+
+    fn directory(&self) -> (Rc<dyn Directories>, u32) {
+        (self.object.clone().directories(), 0)
     }
 }
 

@@ -195,7 +195,7 @@ impl Cluster {
         let mut local = false;
         accesses.visit(&mut |access| local |= access.is_local());
         if !local {
-            self.core.skip();
+            self.core.skip(1);
         }
         local
     }
@@ -225,13 +225,14 @@ impl Cluster {
         let (tile, new) = (tile.whole(), owner as u32);
         let label = (tile.object.id, tile.number, new);
         let cause = core.submission(Cow::Borrowed("migrate"), Location::caller(), label);
-        let state = tile.state();
+        let state = &tile.state().directory;
         let old = state.owner.get();
         if old == new {
             return Ok(());
         }
         tile.bring(new, &cause)?;
         state.owner.set(new);
+        core.end_plans();
         // Only the old owner knew the copies of all ranks. It keeps its own, the others forget theirs.
         state.others.borrow_mut().clear();
         state.valid.borrow_mut().clear();
@@ -254,7 +255,8 @@ impl Cluster {
     pub fn release<T: Element, S: Dims>(&self, tile: Tile<'_, T, S>) -> Result<(), ClusterError> {
         self.core.check()?;
         self.core.submission(Cow::Borrowed("release"), Location::caller(), (tile.object.id, tile.number));
-        let state = tile.state();
+        self.core.end_plans();
+        let state = &tile.state().directory;
         state.others.borrow_mut().clear();
         state.valid.borrow_mut().clear();
         if state.owner.get() != self.core.rank && !tile.object.is_bound {

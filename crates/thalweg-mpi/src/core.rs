@@ -12,6 +12,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use thalweg::error::SubmitError;
 use thalweg::{Runtime, TaskGroup};
 
 /// Time between looks at whether the cluster is broken, in a call that waits.
@@ -50,7 +51,22 @@ pub(crate) struct Core {
     /// The number of messages to and from each rank.
     numbers: RefCell<Vec<[u64; 2]>>,
     objects: Cell<u64>,
+    /// The actions for a submission, while a plan is made.
+    noted: RefCell<Option<Vec<Op>>>,
+    channels: Cell<u32>,
+    /// The number of times that plans have become invalid.
+    plans_ended: Cell<u64>,
     pub(crate) bound: BoundData,
+}
+
+/// An action of this rank for a submission, as a plan of a recording repeats it.
+pub(crate) enum Op {
+    /// Sends or receives a region.
+    Message(Box<dyn Fn(&Submission) -> Result<(), SubmitError>>),
+    /// Submits the local task.
+    Body,
+    /// Combines the contribution of the next reduction among the accesses.
+    Combine,
 }
 
 /// The direction of a message, seen from this rank.
@@ -82,6 +98,9 @@ impl Core {
             reported: Cell::new(0),
             numbers: RefCell::new(vec![[0; 2]; size as usize]),
             objects: Cell::new(0),
+            noted: RefCell::default(),
+            channels: Cell::new(0),
+            plans_ended: Cell::new(0),
             bound: BoundData::default(),
         }
     }
@@ -114,10 +133,15 @@ impl Core {
         place: &'static Location<'static>,
         content: impl Hash,
     ) -> Submission {
+        let of = || hash((&name, place.file(), place.line(), place.column(), content));
+        let own = if self.checks { of() } else { 0 };
+        self.count(name, place, own)
+    }
+
+    /// Counts a submission whose own hash is known.
+    pub(crate) fn count(&self, name: Cow<'static, str>, place: &'static Location<'static>, own: u64) -> Submission {
         let index = self.index.replace(self.index.get() + 1);
-        let mut own = 0;
         if self.checks {
-            own = hash((&name, place.file(), place.line(), place.column(), content));
             let rolling = hash((self.rolling.get(), own));
             self.rolling.set(rolling);
             lock(&self.shared.log).push(index, rolling, name.clone(), place);
@@ -125,9 +149,40 @@ impl Core {
         Submission { index, hash: own, name, place }
     }
 
-    /// Counts a submission that this rank leaves out.
-    pub(crate) fn skip(&self) {
-        self.index.set(self.index.get() + 1);
+    /// Counts submissions that this rank leaves out.
+    pub(crate) fn skip(&self, submissions: u64) {
+        self.index.set(self.index.get() + submissions);
+    }
+
+    /// Returns whether every rank counts every submission, to compare programs.
+    pub(crate) fn checks(&self) -> bool {
+        self.checks
+    }
+
+    /// Notes an action if a plan is made, and returns the number of a new channel for it.
+    pub(crate) fn note(&self, op: impl FnOnce(u32) -> Op) -> Option<u32> {
+        let mut noted = self.noted.borrow_mut();
+        let channel = self.channels.get();
+        noted.as_mut()?.push(op(channel));
+        self.channels.set(channel.saturating_add(1));
+        Some(channel)
+    }
+
+    /// Notes the actions of a submission, and returns them with its result.
+    pub(crate) fn noting<R>(&self, submit: impl FnOnce() -> R) -> (R, Vec<Op>) {
+        *self.noted.borrow_mut() = Some(Vec::new());
+        let result = submit();
+        (result, self.noted.borrow_mut().take().unwrap_or_default())
+    }
+
+    /// Makes all plans invalid: the memory of a copy is released, or a tile gets another owner.
+    pub(crate) fn end_plans(&self) {
+        self.plans_ended.set(self.plans_ended.get() + 1);
+    }
+
+    /// The number of times that plans have become invalid.
+    pub(crate) fn plans_ended(&self) -> u64 {
+        self.plans_ended.get()
     }
 
     /// Tells rank 0 that this rank has reached a collective call.

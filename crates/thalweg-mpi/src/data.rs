@@ -20,16 +20,35 @@ use thalweg::ndarray::Ix1;
 use thalweg::region::Block;
 use thalweg::task::{Data, Ranges};
 
-/// A tile on this rank.
-pub(crate) struct TileState<T, S: Dims> {
+/// The owner of a tile and its copies, as far as this rank knows them.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Directory {
     pub(crate) owner: Cell<u32>,
-    pub(crate) shape: [usize; 4],
-    /// The home copy on the owner, a copy elsewhere.
-    local: RefCell<Option<Data<T, S>>>,
     /// The valid boxes of the copy on this rank, unless it is the owner.
     pub(crate) valid: RefCell<Boxes>,
     /// On the owner: the valid boxes of other ranks.
     pub(crate) others: RefCell<Vec<(u32, Boxes)>>,
+}
+
+impl Directory {
+    /// Sets the boxes. The owner stays.
+    pub(crate) fn set(&self, other: &Self) {
+        self.valid.borrow_mut().clone_from(&other.valid.borrow());
+        self.others.borrow_mut().clone_from(&other.others.borrow());
+    }
+}
+
+/// A data object without its types.
+pub(crate) trait Directories {
+    fn directory(&self, tile: u32) -> &Directory;
+}
+
+/// A tile on this rank.
+pub(crate) struct TileState<T, S: Dims> {
+    pub(crate) directory: Directory,
+    pub(crate) shape: [usize; 4],
+    /// The home copy on the owner, a copy elsewhere.
+    local: RefCell<Option<Data<T, S>>>,
 }
 
 pub(crate) struct Object<T, S: Dims> {
@@ -47,8 +66,14 @@ impl<T, S: Dims> Object<T, S> {
     /// Returns whether this rank owns a tile or has a copy of parts of it.
     #[inline]
     pub(crate) fn is_local(&self, tile: u32) -> bool {
-        let state = &self.tiles[tile as usize];
-        state.owner.get() == self.core.rank || !state.valid.borrow().is_empty()
+        let directory = &self.tiles[tile as usize].directory;
+        directory.owner.get() == self.core.rank || !directory.valid.borrow().is_empty()
+    }
+}
+
+impl<T, S: Dims> Directories for Object<T, S> {
+    fn directory(&self, tile: u32) -> &Directory {
+        &self.tiles[tile as usize].directory
     }
 }
 
@@ -88,11 +113,9 @@ impl<T: Element, S: Dims> ClusterData<T, S> {
                 extents[d] = tile[d].min(shape[d] - at * tile[d]);
             }
             tiles.push(TileState {
-                owner: Cell::new(owner(&index)),
+                directory: Directory { owner: Cell::new(owner(&index)), ..Directory::default() },
                 shape: extents,
                 local: RefCell::default(),
-                valid: RefCell::default(),
-                others: RefCell::default(),
             });
             for d in (0..index.len()).rev() {
                 index[d] += 1;
@@ -238,7 +261,7 @@ impl<T, S: Dims> fmt::Debug for Tile<'_, T, S> {
 impl<'d, T: Element, S: Dims> Tile<'d, T, S> {
     /// The rank that owns the tile.
     pub fn owner(&self) -> usize {
-        self.state().owner.get() as usize
+        self.state().directory.owner.get() as usize
     }
 
     /// The tile's number in row-major order.

@@ -48,7 +48,9 @@
 //!    that the rank knows. A new copy begins with a read, which both the reader and the owner submit.
 //! 4. *The owner combines contributions to a reduction in the order of submission*, whether or not its tasks made
 //!    them, so the result has the same bits on any number of ranks.
-//! 5. *Failures travel as messages.* A send of a poisoned region sends the failure, and the receive fails with it.
+//! 5. *A plan of a recording repeats only actions that its rank would derive* (`record.rs`), so ranks need not agree on
+//!    it.
+//! 6. *Failures travel as messages.* A send of a poisoned region sends the failure, and the receive fails with it.
 //!
 //! # No deadlock
 //!
@@ -90,6 +92,7 @@ mod links;
 mod options;
 pub mod owners;
 mod read;
+mod record;
 mod shared;
 mod task;
 mod transfer;
@@ -97,7 +100,7 @@ pub mod transport;
 mod uniform;
 mod wire;
 
-pub use access::{Accesses, Reads, Reduces, Steps, Updates, Writes};
+pub use access::{Accesses, Reads, Reduces, Repeated, Steps, Updates, Writes};
 pub use balance::Balance;
 pub use bound::Bound;
 pub use cluster::Cluster;
@@ -106,5 +109,6 @@ pub use dims::Dims;
 pub use error::{Broken, ClusterError, Failure, Failures};
 pub use links::{Links, Traffic};
 pub use options::Options;
+pub use record::{RecordedBuilder, Recorder, Recording, WithBody};
 pub use task::{Task, TaskBuilder};
 pub use transport::{Endpoint, Network};

@@ -17,6 +17,8 @@ pub struct Traffic {
     pub bytes: u64,
     /// Regions that were sent inside of packets, rather than directly from their memory.
     pub eager: u64,
+    /// Regions that were sent by requests that a [recording](crate::Recording) has planned once.
+    pub repeated: u64,
     /// Packets, which carry eager regions and all control records.
     pub packets: u64,
 }
@@ -26,6 +28,7 @@ impl std::ops::AddAssign for Traffic {
         self.messages += other.messages;
         self.bytes += other.bytes;
         self.eager += other.eager;
+        self.repeated += other.repeated;
         self.packets += other.packets;
     }
 }
@@ -50,11 +53,15 @@ impl Links {
 
 impl fmt::Display for Links {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:>4} {:>4} {:>10} {:>10} {:>10} {:>12}", "from", "to", "messages", "eager", "packets", "MiB")?;
+        writeln!(
+            f,
+            "{:>4} {:>4} {:>10} {:>10} {:>10} {:>10} {:>12}",
+            "from", "to", "messages", "eager", "repeated", "packets", "MiB"
+        )?;
         for (at, sent) in self.traffic.iter().enumerate().filter(|(_, sent)| sent.packets + sent.messages > 0) {
             let (from, to, mib) = (at / self.ranks, at % self.ranks, sent.bytes as f64 / (1 << 20) as f64);
-            let Traffic { messages, eager, packets, .. } = sent;
-            writeln!(f, "{from:>4} {to:>4} {messages:>10} {eager:>10} {packets:>10} {mib:>12.3}")?;
+            let Traffic { messages, eager, repeated, packets, .. } = sent;
+            writeln!(f, "{from:>4} {to:>4} {messages:>10} {eager:>10} {repeated:>10} {packets:>10} {mib:>12.3}")?;
         }
         Ok(())
     }
@@ -78,9 +85,9 @@ impl Cluster {
         self.wait()?;
         let mut mine = lock(&self.core.shared.sent).clone();
         mine.resize(ranks, Traffic::default());
-        let numbers = mine.iter().flat_map(|sent| [sent.messages, sent.bytes, sent.eager, sent.packets]);
+        let numbers = mine.iter().flat_map(|sent| [sent.messages, sent.bytes, sent.eager, sent.packets, sent.repeated]);
         let numbers: Vec<u64> = numbers.collect();
-        let all: ClusterData<u64> = self.distributed(ranks * 4 * ranks, 4 * ranks, block);
+        let all: ClusterData<u64> = self.distributed(ranks * 5 * ranks, 5 * ranks, block);
         for tile in all.tiles() {
             let numbers = numbers.clone();
             self.task("traffic", tile.output()).cpu(move |_, to| to.copy_from_slice(&numbers)).submit()?;
@@ -88,11 +95,12 @@ impl Cluster {
         let mut traffic = Vec::with_capacity(ranks * ranks);
         for tile in all.tiles() {
             let of_rank = self.read(tile)?;
-            traffic.extend(of_rank.chunks_exact(4).map(|sent| Traffic {
+            traffic.extend(of_rank.chunks_exact(5).map(|sent| Traffic {
                 messages: sent[0],
                 bytes: sent[1],
                 eager: sent[2],
                 packets: sent[3],
+                repeated: sent[4],
             }));
         }
         Ok(Links { ranks, traffic })

@@ -19,8 +19,8 @@ pub(crate) type Whose = (Cow<'static, str>, &'static Location<'static>);
 
 /// A request to the communication thread.
 pub(crate) enum Command {
-    /// A region is ready to be sent.
-    Send { to: usize, number: u64, check: u64, item: Box<dyn Outgoing> },
+    /// A region is ready to be sent, over a channel if the message repeats.
+    Send { to: usize, number: u64, check: u64, item: Box<dyn Outgoing>, channel: Option<u32> },
     /// The region that was to be sent has no value.
     Poison { to: usize, number: u64, check: u64, failure: Failure },
     /// A region is ready to be filled, for a task with this name and place.

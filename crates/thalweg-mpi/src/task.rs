@@ -1,14 +1,14 @@
 //! Building and submitting tasks: the rank that runs a task, the checks, and the steps of its accesses.
 
-use crate::access::{Access, Accesses, Facts, Use};
-use crate::core::Core;
+use crate::access::{Access, Accesses, Facts, Steps, Use};
+use crate::core::{Core, Op, Submission};
 use crate::error::{ClusterError, Failure};
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use thalweg::Context;
-use thalweg::error::BoxError;
+use thalweg::error::{BoxError, SubmitError};
 use thalweg::memory::{AccessList, IntoOutcome};
 
 /// A task that is being described; made by [`Cluster::task`](crate::Cluster::task).
@@ -82,49 +82,93 @@ impl<A: Accesses, F> Task<'_, A, F> {
         R: IntoOutcome + 'static,
     {
         let Self { builder: TaskBuilder { core, name, accesses, on, priority }, body } = self;
-        core.check()?;
-        let mut facts = Vec::new();
-        accesses.visit(&mut |access| facts.push(access.facts()));
-        let run = match place(core, &facts, on) {
-            Ok(run) => run,
-            Err(problem) => return Err(ClusterError::Refused { task: name.into_owned(), problem }),
-        };
-        let content: Vec<_> = facts.iter().map(|fact| (fact.data, fact.tile, fact.block, fact.usage)).collect();
-        let cause = core.submission(name, Location::caller(), (run, content));
-        let mut outcome = each(&accesses, |access| access.before(run, &cause));
-        if run == core.rank && outcome.is_ok() {
-            let (held, cause, rank) = (accesses.hold(), cause.clone(), core.rank);
-            let name = cause.name.clone();
-            let task = core.runtime().task(name, accesses.local(&held)).cpu(move |cx, views| {
-                let ended = catch_unwind(AssertUnwindSafe(|| body(cx, views).into_outcome()));
-                let reason = match ended {
-                    Ok(Ok(())) => return Ok(()),
-                    Ok(Err(error)) => match error.downcast::<Failure>() {
-                        Ok(failure) => return Err(BoxError::from(*failure)),
-                        Err(error) => format!("failed: {error}"),
-                    },
-                    Err(payload) => match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-                        (Some(text), _) => format!("panicked: {text}"),
-                        (_, Some(text)) => format!("panicked: {text}"),
-                        _ => resume_unwind(payload),
-                    },
-                };
-                Err(cause.failure(rank, reason).into())
-            });
-            outcome = task.priority(priority).submit().map(drop);
-        }
-        let outcome = outcome.and_then(|()| each(&accesses, |access| access.after(run, &cause)));
-        if let Err(error) = &outcome {
-            core.fail(format!("its runtime refuses a task: {error}"));
-        }
-        Ok(outcome?)
+        submit(core, (name, Location::caller()), &accesses, (on, priority), body).map(drop)
     }
 }
 
-fn each<A: Accesses>(
+/// Submits a task, and returns the rank that runs it and the hash of the submission.
+#[track_caller]
+pub(crate) fn submit<A, F, R>(
+    core: &Rc<Core>,
+    (name, place): (Cow<'static, str>, &'static Location<'static>),
     accesses: &A,
-    step: impl Fn(&dyn Access) -> Result<(), thalweg::error::SubmitError>,
-) -> Result<(), thalweg::error::SubmitError> {
+    (on, priority): (Option<usize>, i32),
+    body: F,
+) -> Result<(u32, u64), ClusterError>
+where
+    A: Accesses,
+    F: for<'x, 'a> FnOnce(&'x Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
+    R: IntoOutcome + 'static,
+{
+    core.check()?;
+    let facts = facts(accesses);
+    let run = match find_rank(core, &facts, on) {
+        Ok(run) => run,
+        Err(problem) => return Err(ClusterError::Refused { task: name.into_owned(), problem }),
+    };
+    let content: Vec<_> = facts.iter().map(|fact| (fact.data, fact.tile, fact.block, fact.usage)).collect();
+    let cause = core.submission(name, place, (run, content));
+    let mut outcome = each(accesses, |access| access.before(run, &cause));
+    if run == core.rank && outcome.is_ok() {
+        core.note(|_| Op::Body);
+        outcome = submit_local(core, &cause, accesses, priority, body);
+    }
+    let outcome = outcome.and_then(|()| each(accesses, |access| access.after(run, &cause)));
+    check_local(core, outcome)?;
+    Ok((run, cause.hash))
+}
+
+/// Submits the local task of a submission. In traces, the task's place is that of the caller.
+#[track_caller]
+pub(crate) fn submit_local<A, F, R>(
+    core: &Core,
+    cause: &Submission,
+    accesses: &A,
+    priority: i32,
+    body: F,
+) -> Result<(), SubmitError>
+where
+    A: Accesses,
+    F: for<'x, 'a> FnOnce(&'x Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
+    R: IntoOutcome + 'static,
+{
+    let (held, cause, rank) = (accesses.hold(), cause.clone(), core.rank);
+    let name = cause.name.clone();
+    let task = core.runtime().task(name, accesses.local(&held)).cpu(move |cx, views| {
+        let ended = catch_unwind(AssertUnwindSafe(|| body(cx, views).into_outcome()));
+        let reason = match ended {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => match error.downcast::<Failure>() {
+                Ok(failure) => return Err(BoxError::from(*failure)),
+                Err(error) => format!("failed: {error}"),
+            },
+            Err(payload) => match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+                (Some(text), _) => format!("panicked: {text}"),
+                (_, Some(text)) => format!("panicked: {text}"),
+                _ => resume_unwind(payload),
+            },
+        };
+        Err(cause.failure(rank, reason).into())
+    });
+    task.priority(priority).submit().map(drop)
+}
+
+/// Ends the cluster if this rank's runtime has refused a task: the other ranks would wait for its messages.
+pub(crate) fn check_local(core: &Core, outcome: Result<(), SubmitError>) -> Result<(), ClusterError> {
+    if let Err(error) = &outcome {
+        core.fail(format!("its runtime refuses a task: {error}"));
+    }
+    Ok(outcome?)
+}
+
+/// Returns the accesses without their types.
+pub(crate) fn facts(accesses: &impl Steps) -> Vec<Facts> {
+    let mut facts = Vec::new();
+    accesses.visit(&mut |access| facts.push(access.facts()));
+    facts
+}
+
+fn each<A: Accesses>(accesses: &A, step: impl Fn(&dyn Access) -> Result<(), SubmitError>) -> Result<(), SubmitError> {
     let mut outcome = Ok(());
     accesses.visit(&mut |access| {
         if outcome.is_ok() {
@@ -135,7 +179,7 @@ fn each<A: Accesses>(
 }
 
 /// Checks the accesses and returns the rank that runs the task. The answer is the same on every rank.
-fn place(core: &Rc<Core>, facts: &[Facts], on: Option<usize>) -> Result<u32, String> {
+pub(crate) fn find_rank(core: &Rc<Core>, facts: &[Facts], on: Option<usize>) -> Result<u32, String> {
     for (at, fact) in facts.iter().enumerate() {
         if !std::ptr::eq(fact.core, Rc::as_ptr(core)) {
             return Err("its data belong to another cluster; try this cluster's data".to_owned());

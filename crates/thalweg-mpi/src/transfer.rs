@@ -6,6 +6,9 @@
 //! their unit at once; the communication thread ends them. A region that is not contiguous is packed by the send's
 //! body, on a unit, and unpacked by the communication thread.
 //!
+//! The tasks' names contain the other rank. The tools for traces rely on that, and on the name of this file: the n-th
+//! `send to 1` of rank 0 sends what the n-th `receive from 0` of rank 1 receives.
+//!
 //! A send accesses its region as an `outcome`: if the region is poisoned, the message is the failure, and the receive
 //! fails with it.
 
@@ -67,22 +70,22 @@ impl<T: Element, S: Dims> Incoming for In<T, S> {
 /// The subject of a message, for its check: a data object, a tile and a box, or a contribution to it.
 pub(crate) type Label = (u64, u32, Block);
 
-/// Sends a region of a local array to a rank.
+/// Sends a region of a local array to a rank, over a channel if the message repeats with the same memory.
 pub(crate) fn send<T: Element, S: Dims>(
     core: &Core,
     (data, block): (&Data<T, S>, Block),
-    to: u32,
+    (to, channel): (u32, Option<u32>),
     label: Label,
     cause: &Submission,
 ) -> Result<(), SubmitError> {
     let (number, check) = core.message(to, Way::To, cause, label);
     let (shared, rank, to) = (core.shared.clone(), core.rank, to as usize);
-    let task = core.runtime().task("send", (data.block(block).outcome(),));
+    let task = core.runtime().task(format!("send to {to}"), (data.block(block).outcome(),));
     task.host_detached_until_event(move |_, (region,)| match region {
         Ok(region) => {
             let packed = S::contiguous(&region).is_none().then(|| S::as_array(&region).iter().copied().collect());
             let item = Box::new(Out::<T, S> { region, packed });
-            shared.push(Command::Send { to, number, check, item });
+            shared.push(Command::Send { to, number, check, item, channel });
         }
         Err(failure) => {
             let failure = Failure::of(&failure, rank);
@@ -105,7 +108,7 @@ pub(crate) fn receive<T: Element, S: Dims>(
     let (shared, from) = (core.shared.clone(), from as usize);
     let (name, place) = (cause.name.clone(), cause.place);
     core.runtime()
-        .task("receive", (data.block(block).output(),))
+        .task(format!("receive from {from}"), (data.block(block).output(),))
         .host_detached_until_event(move |_, (mut region,)| {
             let packed = S::contiguous_mut(&mut region).is_none();
             let packed = packed.then(|| vec![T::zeroed(); block.volume()]);

@@ -6,7 +6,7 @@
 //! | kind | fields | meaning |
 //! | --- | --- | --- |
 //! | eager | number, check, length, bytes | a region's bytes |
-//! | bulk | number, check, length | the region's bytes follow by the transport, under the number's tag |
+//! | bulk | number, check, length, tag | the region's bytes follow by the transport, under this tag |
 //! | poison | number, check, failure | the region has no value |
 //! | credit | bytes | this many bytes of eager records have been used by their receiver |
 //! | enter | collective, submission, hash, place | the sender has reached a collective call |
@@ -36,7 +36,7 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Record {
     Eager { number: u64, check: u64, bytes: Vec<u8> },
-    Bulk { number: u64, check: u64, len: u64 },
+    Bulk { number: u64, check: u64, len: u64, tag: u32 },
     Poison { number: u64, check: u64, failure: Failure },
     Credit { bytes: u64 },
     Enter { collective: u64, index: u64, hash: u64, place: String },
@@ -92,7 +92,9 @@ impl Writer<'_> {
     pub(crate) fn record(&mut self, record: &Record) {
         match record {
             Record::Eager { number, check, bytes } => self.eager(*number, *check, bytes),
-            Record::Bulk { number, check, len } => self.kind(1).number(*number).number(*check).number(*len),
+            Record::Bulk { number, check, len, tag } => {
+                self.kind(1).number(*number).number(*check).number(*len).number(u64::from(*tag))
+            }
             Record::Poison { number, check, failure } => self.kind(2).number(*number).number(*check).failure(failure),
             Record::Credit { bytes } => self.kind(3).number(*bytes),
             Record::Enter { collective, index, hash, place } => {
@@ -168,7 +170,10 @@ impl<'a> Reader<'a> {
                 let (number, check, len) = (self.number()?, self.number()?, self.number()?);
                 Record::Eager { number, check, bytes: self.take(len)?.to_vec() }
             }
-            1 => Record::Bulk { number: self.number()?, check: self.number()?, len: self.number()? },
+            1 => {
+                let (number, check, len) = (self.number()?, self.number()?, self.number()?);
+                Record::Bulk { number, check, len, tag: u32::try_from(self.number()?).ok()? }
+            }
             2 => Record::Poison { number: self.number()?, check: self.number()?, failure: self.failure()? },
             3 => Record::Credit { bytes: self.number()? },
             4 => {
@@ -213,7 +218,7 @@ mod tests {
         vec![
             Record::Eager { number: 1, check: 2, bytes: vec![1, 2, 3] },
             Record::Eager { number: 1, check: 2, bytes: Vec::new() },
-            Record::Bulk { number: u64::MAX, check: 4, len: 1 << 40 },
+            Record::Bulk { number: u64::MAX, check: 4, len: 1 << 40, tag: u32::MAX },
             Record::Poison { number: 1, check: 2, failure: failure.clone() },
             Record::Credit { bytes: 9 },
             Record::Enter { collective: 1, index: 2, hash: 3, place: "p".into() },

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg::Runtime;
 use thalweg_mpi::{Network, Options};
-use thalweg_trace_tools::Trace;
+use thalweg_trace_tools::analysis::{Analysis, Reason};
 use thalweg_trace_tools::merge::{Clock, Rank, merge};
+use thalweg_trace_tools::{Dependence, Trace};
 
 /// The head start of a rank before the next one: more than any error of the clocks.
 const AHEAD: Duration = Duration::from_millis(300);
@@ -33,17 +34,41 @@ fn run(folder: &Path, first: usize) {
 
 /// Returns for each message of the merged trace how many nanoseconds after the start of its send its receive ends.
 fn travels(trace: &Trace) -> Vec<i64> {
-    let of = |name: &'static str, unit| {
-        (0..trace.tasks.len())
-            .filter(move |task| trace.name(*task) == name && trace.tasks[*task].unit == Some(unit))
-            .map(|task| &trace.tasks[task])
+    let between = |from: usize, to: usize| {
+        let (send, receive) = (format!("send to {to}"), format!("receive from {from}"));
+        let is_message = |edge: &&Dependence| trace.name(edge.from) == send && trace.name(edge.to) == receive;
+        let messages: Vec<_> = trace.dependences.iter().filter(is_message).collect();
+        assert_eq!(messages.len(), MESSAGES, "{send}");
+        let tasks = messages.into_iter().map(|edge| (&trace.tasks[edge.from], &trace.tasks[edge.to]));
+        tasks.map(|(send, receive)| receive.finished.unwrap() as i64 - send.start.unwrap() as i64).collect::<Vec<_>>()
     };
-    let between = |from, to| {
-        let (sends, receives) = (of("send", from), of("receive", to));
-        assert_eq!((sends.clone().count(), receives.clone().count()), (MESSAGES, MESSAGES));
-        sends.zip(receives).map(|(send, receive)| receive.finished.unwrap() as i64 - send.start.unwrap() as i64)
-    };
-    between(0, 1).chain(between(1, 0)).collect()
+    [between(0, 1), between(1, 0)].concat()
+}
+
+/// All tasks of the program form a chain that alternates between the ranks.
+#[test]
+fn critical_path_and_causes_follow_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), 0);
+    let files: [PathBuf; 2] = ["run.0.thw", "run.1.thw"].map(|name| folder.path().join(name));
+    let trace = merge(files.iter().map(|file| Rank::read(file, 9).unwrap()).collect());
+    let analysis = Analysis::of(&trace);
+    let names: Vec<&str> = analysis.critical.iter().map(|step| trace.name(step.task)).collect();
+    let of_pair = ["send to 1", "receive from 0", "to", "send to 0", "receive from 1", "fro"];
+    assert_eq!(names, of_pair.repeat(MESSAGES));
+    let of_program = trace.sites.iter().filter(|site| site.name == "to" || site.name == "fro");
+    assert!(of_program.into_iter().all(|site| site.file.ends_with("rank_traces.rs")), "{:#?}", trace.sites);
+    // A receive that was ready before its message was sent has waited for it.
+    let mut waited = 0;
+    for pair in analysis.critical.windows(2).filter(|pair| trace.name(pair[1].task).starts_with("receive")) {
+        let (send, receive) = (&trace.tasks[pair[0].task], &trace.tasks[pair[1].task]);
+        if send.finished > receive.start {
+            let ended_by = pair[1].reason;
+            assert!(matches!(ended_by, Reason::Dependence { from, .. } if from == pair[0].task), "{ended_by:?}");
+            waited += 1;
+        }
+    }
+    assert!(waited > 0, "no receive has waited");
 }
 
 #[test]

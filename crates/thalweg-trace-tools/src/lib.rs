@@ -13,6 +13,7 @@ pub mod html;
 pub mod merge;
 pub mod paraver;
 pub mod perfetto;
+mod ranks;
 mod rows;
 mod sheets;
 #[cfg(feature = "sqlite")]

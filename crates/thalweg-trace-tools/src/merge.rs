@@ -3,13 +3,18 @@
 //! Each rank writes its own trace (`run.1.thw`) and next to it the offsets of its clock from that of rank 0
 //! (`run.1.thw.clock`), as `thalweg-mpi` measured them at several moments. Between two measurements the offset is
 //! interpolated, because the clocks of two machines also differ in rate. The merged trace has the units, threads and
-//! spaces of the first rank, then those of the next one, and so on. Dependences stay within ranks: a message is a task
-//! that sends and a task that receives.
+//! spaces of the first rank, then those of the next one, and so on.
+//!
+//! A message is a task that sends and a task that receives. The n-th task `send to 1` of rank 0 sends what the n-th
+//! task `receive from 0` of rank 1 receives, in the order of submission, so merging adds a dependence between the two.
+//! The trace of a rank that was killed may lack the last messages.
 //!
 //! Invariant: indices in the merged tables refer to the same rows as in the trace that they come from.
 
+use crate::ranks::note;
 use crate::text::duration;
-use crate::{Access, Copy, Dependence, Drop, Memory, Note, ReadError, Region, State, Task, Trace};
+use crate::{Access, Copy, Dependence, Drop, Memory, Note, ReadError, Region, Site, State, Task, Trace};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The trace of a rank, and its clock.
@@ -121,19 +126,71 @@ pub fn merge(mut ranks: Vec<Rank>) -> Trace {
     ranks.sort_by_key(|rank| rank.number);
     let mut errors: Vec<u64> = ranks.iter().map(|rank| rank.clock.error()).collect();
     errors.sort_by_key(|error| std::cmp::Reverse(*error));
-    let units_of_ranks: Vec<_> =
-        ranks.iter().map(|rank| format!("{}:{}", rank.number, rank.trace.units.len())).collect();
+    type Length = fn(&Trace) -> usize;
+    let tables: [(&str, Length); 3] = [
+        ("units", |rank| rank.units.len()),
+        ("threads", |rank| rank.threads.len()),
+        ("sites", |rank| rank.sites.len()),
+    ];
+    let lengths = tables.map(|(table, length)| {
+        (table, ranks.iter().map(|rank| (rank.number, length(&rank.trace))).collect::<Vec<_>>())
+    });
     // All times are shifted so that none is negative.
     let first = ranks.iter().map(|rank| rank.clock.aligned(0)).min().unwrap_or(0);
-    let mut merged = Trace::default();
+    let (mut merged, mut messages) = (Trace::default(), Messages::default());
     for Rank { number, trace, clock } in ranks {
         let time = |time: u64| (clock.aligned(time) - first).max(0) as u64;
+        messages.find(&trace, number, merged.tasks.len());
         append(&mut merged, trace, number, &time);
     }
-    merged.facts.insert("units of ranks".to_owned(), units_of_ranks.join(" "));
+    messages.join(&mut merged);
+    lengths.into_iter().for_each(|(table, lengths)| note(&mut merged, table, lengths.into_iter()));
     merged.facts.insert("clock error".to_owned(), duration(errors.iter().take(2).sum()));
     merged.sort_by_time();
     merged
+}
+
+/// The tasks that send and receive messages, in the order of submission, by the ranks of their sender and receiver.
+#[derive(Default)]
+struct Messages {
+    sends: HashMap<(usize, usize), Vec<usize>>,
+    receives: HashMap<(usize, usize), Vec<usize>>,
+}
+
+impl Messages {
+    /// Finds the tasks in the trace of a rank, whose tasks begin at `first` in the merged trace.
+    fn find(&mut self, trace: &Trace, rank: usize, first: usize) {
+        let end = |site: &Site| {
+            if !(site.file.contains("thalweg-mpi") && site.file.ends_with("transfer.rs")) {
+                return None; // a task of the program, whatever its name
+            }
+            let (way, peer) = site.name.rsplit_once(' ')?;
+            let peer = peer.parse().ok()?;
+            match way {
+                "send to" => Some((true, (rank, peer))),
+                "receive from" => Some((false, (peer, rank))),
+                _ => None,
+            }
+        };
+        let ends: Vec<_> = trace.sites.iter().map(end).collect();
+        for (number, task) in trace.tasks.iter().enumerate() {
+            if let Some((sends, link)) = ends[task.site] {
+                let tasks = if sends { &mut self.sends } else { &mut self.receives };
+                tasks.entry(link).or_default().push(first + number);
+            }
+        }
+    }
+
+    /// Adds the dependences of receivers on senders.
+    fn join(self, merged: &mut Trace) {
+        for (link, receives) in self.receives {
+            let sends = self.sends.get(&link).into_iter().flatten();
+            let messages =
+                sends.zip(receives).map(|(from, to)| Dependence { from: *from, to, data: None, carries_value: true });
+            merged.dependences.extend(messages);
+        }
+        merged.dependences.sort_by_key(|dependence| dependence.to);
+    }
 }
 
 /// Appends the tables of the rank with this number; `time` aligns its times.

@@ -10,6 +10,7 @@
 //!
 //! This module never drops, merges or shortens a slice.
 
+use crate::ranks::Ranks;
 use crate::{StateKind, Trace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -97,16 +98,12 @@ impl Owner {
 
 /// Returns the number of a unit; in a merged trace, with its rank.
 pub(crate) fn unit_name(trace: &Trace, unit: usize) -> String {
-    let ranks = trace.facts.get("units of ranks").map_or("", String::as_str).split(' ');
-    let mut first = 0;
-    for (rank, units) in ranks.filter_map(|rank| rank.split_once(':')) {
-        let units = units.parse().unwrap_or(0);
-        if unit < first + units {
-            return format!("rank {rank} unit {}", unit - first);
-        }
-        first += units;
+    let ranks = Ranks::of(trace);
+    let rank = ranks.of_unit(unit);
+    match ranks.number(rank).filter(|_| unit < trace.units.len()) {
+        Some(number) => format!("rank {number} unit {}", unit - ranks.first_unit(rank)),
+        None => format!("unit {unit}"),
     }
-    format!("unit {unit}")
 }
 
 /// Returns the name of a space, or its number if the trace does not name it.

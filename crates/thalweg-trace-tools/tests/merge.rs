@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{on_units, runs, task};
+use common::{on_units, runs, state, task};
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
-use thalweg_trace_tools::Trace;
+use thalweg_trace_tools::analysis::{Activity, Analysis, Limit, Reason};
 use thalweg_trace_tools::merge::{Clock, Offset, Rank, merge};
+use thalweg_trace_tools::{StateKind, Trace};
 
 /// Returns a table's rows with all references replaced by names and numbers that merging does not change. The times of
 /// a rank are later than in its trace by `shift`.
@@ -86,6 +87,62 @@ fn rows_are_in_the_order_of_ranks_and_named_by_them() {
     assert!(
         fs::read_to_string(page).unwrap().contains(r#"["rank 0 unit 0 CPU","rank 2 unit 0 CPU","rank 10 unit 0 CPU"]"#)
     );
+}
+
+fn ranks(traces: [Trace; 2]) -> Vec<Rank> {
+    let rank = |(number, trace)| Rank { number, trace, clock: Clock::default() };
+    traces.into_iter().enumerate().map(rank).collect()
+}
+
+/// Rank 0 runs ten tasks and sends a message, for which rank 1 has waited from the start.
+fn sender_and_receiver(file: &str) -> Trace {
+    let [mut first, mut second] = [on_units(&["CPU"]), on_units(&["CPU"])];
+    (0..10).for_each(|at| _ = task(&mut first, "work", 0, 0, at * 1000, at * 1000 + 990));
+    task(&mut first, "send to 1", 1, 0, 10_000, 10_010);
+    let receive = task(&mut second, "receive from 0", 2, 0, 10, 20);
+    second.tasks[receive].finished = Some(10_100);
+    let work = task(&mut second, "work", 3, 0, 10_110, 11_000);
+    common::after(&mut second, receive, work, 7, true);
+    state(&mut second, StateKind::Wait, None, 5, 11_000);
+    state(&mut second, StateKind::Sleep, Some(0), 20, 10_110);
+    for trace in [&mut first, &mut second] {
+        trace.sites.iter_mut().filter(|site| site.name != "work").for_each(|site| site.file = file.to_owned());
+    }
+    merge(ranks([first, second]))
+}
+
+#[test]
+fn message_joins_its_sender_and_its_receiver() {
+    let merged = sender_and_receiver("crates/thalweg-mpi/src/transfer.rs");
+    let edges: Vec<_> = merged.dependences.iter().map(|edge| (merged.name(edge.from), merged.name(edge.to))).collect();
+    assert_eq!(edges, [("send to 1", "receive from 0"), ("receive from 0", "work")]);
+    let analysis = Analysis::of(&merged);
+    let chain: Vec<_> = analysis.chain.iter().map(|step| merged.name(step.task)).collect();
+    assert_eq!(chain[chain.len() - 4..], ["work", "send to 1", "receive from 0", "work"]);
+    let received = analysis.chain[analysis.chain.len() - 2];
+    assert!(matches!(received.reason, Reason::Dependence { from: 10, .. }) && received.since == 10_010, "{received:?}");
+    // Tasks of a program that have the same names are not messages.
+    assert_eq!(sender_and_receiver("src/main.rs").dependences.len(), 1);
+}
+
+#[test]
+fn idle_rank_waits_for_its_own_tasks_only() {
+    let analysis = Analysis::of(&sender_and_receiver("crates/thalweg-mpi/src/transfer.rs"));
+    let idle = &analysis.units[1].shares;
+    // Its own task is ready for 10 ns before it starts.
+    assert!(idle.get(Activity::Dependence) > 10_000 && idle.get(Activity::Unit) == 10, "{idle:?}");
+    assert_eq!(analysis.verdict.limit, Limit::Dependence, "{}", analysis.verdict.sentence);
+}
+
+/// The program's thread leads unit 0 of each rank, and computes while it does not wait.
+#[test]
+fn program_of_another_rank_leads_no_unit() {
+    let [mut first, mut second] = [single(0), on_units(&["CPU", "CPU"])];
+    task(&mut first, "work", 0, 0, 900, 1000);
+    task(&mut second, "work", 0, 1, 0, 1000);
+    state(&mut second, StateKind::Wait, None, 0, 1000);
+    let analysis = Analysis::of(&merge(ranks([first, second])));
+    assert_eq!(analysis.units[0].shares.get(Activity::Program), 900);
 }
 
 #[test]

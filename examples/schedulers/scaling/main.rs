@@ -34,10 +34,15 @@ struct Options {
     )]
     machines: Vec<PathBuf>,
     /// Numbers of nodes, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4,16,64,256,1024")]
     nodes: Vec<usize>,
     /// Programs, separated by commas, such as bt-E, lu-F or cholesky-64
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "lu-E,sp-E,cholesky-64")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "lu-E,bt-E,sp-E,cholesky-64,lu-F,bt-F,sp-F"
+    )]
     programs: Vec<Kind>,
     /// Write `scaling.csv` and the charts to this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "check")]

@@ -9,6 +9,10 @@
 //! A sender without credit announces the region instead and lets the transport carry it, which needs no memory here.
 //! The region stays with its task until it is sent, so a rank that is ahead is held back by its own writes.
 //!
+//! *Channels.* A message that a recording repeats has a fixed tag, chosen by its sender, so the transport may keep its
+//! request. Messages of a channel do not overlap: a plan sends a box again only after the box has been written, and the
+//! write waits until the box has been sent; on the receiver, the next receive waits for the last one.
+//!
 //! *Sleep.* If nothing is expected and nothing is on its way, the thread sleeps until there is a command. Otherwise it
 //! polls: at first at once, then yielding its core, then sleeping for up to [`LONGEST_SLEEP`].
 //!
@@ -24,7 +28,7 @@ pub(crate) use collective::PRUNED;
 
 use crate::error::{Broken, Failure};
 use crate::shared::{Command, Shared, Whose, lock};
-use crate::transport::{Event, Incoming, Outgoing, Transport};
+use crate::transport::{Event, Incoming, Outgoing, Transport, first_channel};
 use crate::wire::{Reader, Record, Writer};
 use clock::Clock;
 use collective::Collectives;
@@ -59,7 +63,7 @@ struct Receive {
 /// A record that has arrived before its region is ready.
 enum Arrived {
     Eager(u64, Vec<u8>),
-    Bulk(u64, u64),
+    Bulk(u64, u64, u32),
     Poison(u64, Failure),
 }
 
@@ -184,13 +188,16 @@ impl<T: Transport> Link<T> {
         }
     }
 
-    fn tag(&self, number: u64) -> u32 {
-        (number % u64::from(self.transport.tags())) as u32
+    /// Returns the tag of a message: that of its channel, or else one that changes with each message.
+    fn tag(&self, number: u64, channel: Option<u32>) -> u32 {
+        let first = first_channel(self.transport.tags());
+        let channel = channel.and_then(|channel| first.checked_add(channel)).filter(|tag| *tag < self.transport.tags());
+        channel.unwrap_or((number % u64::from(first)) as u32)
     }
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Send { to, number, check, item } => self.send(to, number, check, item),
+            Command::Send { to, number, check, item, channel } => self.send(to, (number, channel), check, item),
             Command::Poison { to, number, check, failure } => {
                 if self.shared.broken().is_none() {
                     self.post(to, Record::Poison { number, check, failure });
@@ -234,16 +241,20 @@ impl<T: Transport> Link<T> {
         }
     }
 
-    fn send(&mut self, to: usize, number: u64, check: u64, item: Box<dyn Outgoing>) {
+    fn send(&mut self, to: usize, (number, channel): (u64, Option<u32>), check: u64, item: Box<dyn Outgoing>) {
         if self.shared.broken().is_some() {
             return item.finish();
         }
-        let (len, peer) = (item.bytes().len(), &mut self.peers[to]);
-        let is_eager = len <= self.sizes.eager && len <= peer.credit;
+        let len = item.bytes().len();
+        let is_eager = len <= self.sizes.eager && len <= self.peers[to].credit;
+        let tag = self.tag(number, channel);
+        let repeats = !is_eager && tag >= first_channel(self.transport.tags());
+        let peer = &mut self.peers[to];
         self.shared.count(to, |sent| {
             sent.messages += 1;
             sent.bytes += len as u64;
             sent.eager += u64::from(is_eager);
+            sent.repeated += u64::from(repeats);
         });
         if is_eager {
             peer.credit -= len;
@@ -253,8 +264,8 @@ impl<T: Transport> Link<T> {
                 self.flush(to);
             }
         } else {
-            self.post(to, Record::Bulk { number, check, len: len as u64 });
-            self.transport.send(to, self.tag(number), item);
+            self.post(to, Record::Bulk { number, check, len: len as u64, tag });
+            self.transport.send(to, tag, item);
         }
     }
 
@@ -277,7 +288,7 @@ impl<T: Transport> Link<T> {
     fn record(&mut self, from: usize, record: Record) {
         match record {
             Record::Eager { number, check, bytes } => self.arrives(from, number, Arrived::Eager(check, bytes)),
-            Record::Bulk { number, check, len } => self.arrives(from, number, Arrived::Bulk(check, len)),
+            Record::Bulk { number, check, len, tag } => self.arrives(from, number, Arrived::Bulk(check, len, tag)),
             Record::Poison { number, check, failure } => self.arrives(from, number, Arrived::Poison(check, failure)),
             Record::Credit { bytes } => self.peers[from].credit += bytes as usize,
             Record::Bye => {
@@ -313,7 +324,7 @@ impl<T: Transport> Link<T> {
         let expected = receive.item.bytes().len() as u64;
         let (check, len) = match &arrived {
             Arrived::Eager(check, bytes) => (*check, bytes.len() as u64),
-            Arrived::Bulk(check, len) => (*check, *len),
+            Arrived::Bulk(check, len, _) => (*check, *len),
             Arrived::Poison(check, _) => (*check, expected),
         };
         if (check, len) != (receive.check, expected) {
@@ -331,7 +342,7 @@ impl<T: Transport> Link<T> {
                 receive.item.finish();
                 self.peers[from].used += bytes.len();
             }
-            Arrived::Bulk(..) => self.transport.receive(from, self.tag(number), receive.item),
+            Arrived::Bulk(.., tag) => self.transport.receive(from, tag, receive.item),
             Arrived::Poison(_, failure) => receive.item.fail(failure.into()),
         }
     }

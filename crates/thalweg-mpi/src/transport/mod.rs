@@ -5,6 +5,9 @@
 //! returns the item. Bulk messages are matched by their ranks and tag. A transport needs no memory for a bulk message
 //! before its receiver has posted the receive, so memory is bounded however far a sender is ahead.
 //!
+//! Tags of the upper half are those of *channels*: messages with such a tag follow one another without overlap, mostly
+//! with the same memory on both sides. A transport may therefore keep the requests of a channel.
+//!
 //! A transport belongs to one thread. No call blocks.
 
 #[cfg(feature = "mpi")]
@@ -14,6 +17,11 @@ mod network;
 #[cfg(feature = "mpi")]
 pub(crate) use self::mpi::Mpi;
 pub use network::{Endpoint, Network};
+
+/// Returns the first tag of a channel, if there are `tags` different tags: the lower half is for other messages.
+pub(crate) fn first_channel(tags: u32) -> u32 {
+    tags.div_ceil(2)
+}
 
 /// A region to send. It stays in place and unchanged until the transport returns it.
 pub trait Outgoing: Send {

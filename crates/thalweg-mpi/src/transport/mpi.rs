@@ -2,17 +2,22 @@
 //!
 //! rsmpi initializes MPI and ends it; its requests borrow their buffers for a scope, which regions of tasks do not fit,
 //! so messages use the raw calls. Packets have tag 0 and are found by a matched probe. Regions have the other tags.
-//! Messages longer than an `int` can count are sent in several parts under one tag, which MPI keeps in order.
+//! Messages longer than an `int` can count are sent in several parts under one tag, which MPI keeps in order. The
+//! requests of channels are persistent (MPI 4.1, section 3.9): they are made for the first message, and started again
+//! for all others with the same memory.
 //!
 //! Invariants, on which the unsafe code rests:
 //! 1. All calls are made by the thread that initialized MPI: the transport is not `Send`, since `Universe` is not.
 //! 2. The buffer of each pending request belongs to a message in `flights`, boxed or in a vector's heap memory, so it
 //!    keeps its address, and it is given back only after all its requests have been completed. If the transport ends
 //!    with requests pending, their messages are leaked.
+//! 3. A persistent request is started only while it is inactive, and only for a message with the address and the length
+//!    for which it was made. While it is active, it is pending (2). While it is inactive, MPI does not use its buffer,
+//!    which may have been freed.
 
 #![allow(unsafe_code)] // requests that outlive a call are made only through the raw interface
 
-use super::{Event, Incoming, Outgoing, Transport};
+use super::{Event, Incoming, Outgoing, Transport, first_channel};
 use mpi::environment::Universe;
 use mpi::ffi;
 use std::collections::HashMap;
@@ -22,6 +27,20 @@ use std::mem::MaybeUninit;
 const PACKET: c_int = 0;
 /// Most bytes of one MPI message.
 const PART: usize = 1 << 30;
+
+/// Most persistent requests. If there are more, those that are inactive are freed.
+const MOST_KEPT: usize = 4096;
+
+/// The way of a message, its other rank and its tag.
+type Line = (bool, usize, u32);
+
+/// A persistent request.
+struct Kept {
+    request: ffi::MPI_Request,
+    address: usize,
+    len: usize,
+    is_active: bool,
+}
 
 /// A message that MPI reads or writes.
 enum Flight {
@@ -40,8 +59,9 @@ pub(crate) struct Mpi {
     requests: Vec<ffi::MPI_Request>,
     /// For each request, its message.
     flight_of: Vec<u64>,
-    /// Messages, each with the number of its requests that are pending.
-    flights: HashMap<u64, (usize, Flight)>,
+    /// Messages, each with the number of its requests that are pending, and its persistent request.
+    flights: HashMap<u64, (usize, Flight, Option<Line>)>,
+    kept: HashMap<Line, Kept>,
     next: u64,
     indices: Vec<c_int>,
     lost: Vec<(usize, String)>,
@@ -86,6 +106,7 @@ impl Mpi {
             requests: Vec::new(),
             flight_of: Vec::new(),
             flights: HashMap::new(),
+            kept: HashMap::new(),
             next: 0,
             indices: Vec::new(),
             lost: Vec::new(),
@@ -117,7 +138,60 @@ impl Mpi {
             self.flight_of.push(number);
             pending += 1;
         }
-        self.flights.insert(number, (pending, flight));
+        self.flights.insert(number, (pending, flight, None));
+    }
+
+    /// Starts the persistent request of a message of a channel; `make` makes one for an address and a length. Returns
+    /// the message if its channel has none.
+    fn start(
+        &mut self,
+        flight: Flight,
+        line: Line,
+        (first, len): (*mut u8, usize),
+        make: impl Fn(*mut c_void, c_int, *mut ffi::MPI_Request) -> c_int,
+    ) -> Option<Flight> {
+        if line.2 < first_channel(self.tags) || len > PART {
+            return Some(flight);
+        }
+        let fits = |kept: &Kept| (kept.address, kept.len) == (first.addr(), len);
+        match self.kept.get(&line) {
+            Some(kept) if kept.is_active => return Some(flight),
+            Some(kept) if fits(kept) => {}
+            _ => {
+                let mut request = MaybeUninit::uninit();
+                if make(first.cast(), len as c_int, request.as_mut_ptr()) != 0 {
+                    return Some(flight);
+                }
+                self.free_kept(|other, kept, all| other == line || all >= MOST_KEPT && !kept.is_active);
+                // SAFETY: the call has succeeded, so it has written the request.
+                let request = unsafe { request.assume_init() };
+                self.kept.insert(line, Kept { request, address: first.addr(), len, is_active: false });
+            }
+        }
+        let kept = self.kept.get_mut(&line)?;
+        // SAFETY: the request is inactive and was made for this memory (invariant 3), which stays in `flights` (2).
+        if unsafe { ffi::MPI_Start(&mut kept.request) } != 0 {
+            return Some(flight);
+        }
+        kept.is_active = true;
+        self.requests.push(kept.request);
+        self.flight_of.push(self.next);
+        self.flights.insert(self.next, (1, flight, Some(line)));
+        self.next += 1;
+        None
+    }
+
+    /// Frees the persistent requests for which `ends` returns true; they must be inactive.
+    fn free_kept(&mut self, ends: impl Fn(Line, &Kept, usize) -> bool) {
+        let all = self.kept.len();
+        self.kept.retain(|line, kept| {
+            let ends = ends(*line, kept, all);
+            if ends {
+                // SAFETY: the request is persistent and has not been freed, because it is removed here.
+                unsafe { ffi::MPI_Request_free(&mut kept.request) };
+            }
+            !ends
+        });
     }
 
     /// Reports the requests that have been completed.
@@ -147,12 +221,15 @@ impl Mpi {
         for &at in done.iter().rev() {
             self.requests.swap_remove(at as usize);
             let number = self.flight_of.swap_remove(at as usize);
-            let pending = &mut self.flights.get_mut(&number).expect("each request has a message").0;
+            let (pending, _, line) = self.flights.get_mut(&number).expect("each request has a message");
             *pending -= 1;
+            if let Some(kept) = line.and_then(|line| self.kept.get_mut(&line)) {
+                kept.is_active = false;
+            }
             if *pending == 0 {
                 match self.flights.remove(&number) {
-                    Some((_, Flight::Sent(item))) => events.push(Event::Sent(item)),
-                    Some((_, Flight::Received(item))) => events.push(Event::Received(item)),
+                    Some((_, Flight::Sent(item), _)) => events.push(Event::Sent(item)),
+                    Some((_, Flight::Received(item), _)) => events.push(Event::Received(item)),
                     _ => {}
                 }
             }
@@ -210,19 +287,31 @@ impl Transport for Mpi {
     fn send(&mut self, to: usize, tag: u32, item: Box<dyn Outgoing>) {
         let (bytes, comm) = (item.bytes(), self.comm);
         let bytes = (bytes.as_ptr().cast_mut(), bytes.len());
-        self.begin(Flight::Sent(item), to, bytes, |first, len, request| {
+        let (rank, mpi_tag) = (to as c_int, 1 + tag as c_int);
+        let left = self.start(Flight::Sent(item), (true, to, tag), bytes, |first, len, request| {
+            // SAFETY: the call does not use the bytes; `start` uses them as invariant 3 says.
+            unsafe { ffi::MPI_Send_init(first, len, ffi::RSMPI_UINT8_T, rank, mpi_tag, comm, request) }
+        });
+        let Some(flight) = left else { return };
+        self.begin(flight, to, bytes, |first, len, request| {
             // SAFETY: the bytes are those of the item, which stays in `flights` (invariant 2); MPI only reads them.
-            unsafe { ffi::MPI_Isend(first, len, ffi::RSMPI_UINT8_T, to as c_int, 1 + tag as c_int, comm, request) }
+            unsafe { ffi::MPI_Isend(first, len, ffi::RSMPI_UINT8_T, rank, mpi_tag, comm, request) }
         });
     }
 
     fn receive(&mut self, from: usize, tag: u32, mut item: Box<dyn Incoming>) {
         let (bytes, comm) = (item.bytes(), self.comm);
         let bytes = (bytes.as_mut_ptr(), bytes.len());
-        self.begin(Flight::Received(item), from, bytes, |first, len, request| {
+        let (rank, mpi_tag) = (from as c_int, 1 + tag as c_int);
+        let left = self.start(Flight::Received(item), (false, from, tag), bytes, |first, len, request| {
+            // SAFETY: the call does not use the bytes; `start` uses them as invariant 3 says.
+            unsafe { ffi::MPI_Recv_init(first, len, ffi::RSMPI_UINT8_T, rank, mpi_tag, comm, request) }
+        });
+        let Some(flight) = left else { return };
+        self.begin(flight, from, bytes, |first, len, request| {
             // SAFETY: the bytes are those of the item, which stays in `flights` and is used by nothing else (invariant
             // 2).
-            unsafe { ffi::MPI_Irecv(first, len, ffi::RSMPI_UINT8_T, from as c_int, 1 + tag as c_int, comm, request) }
+            unsafe { ffi::MPI_Irecv(first, len, ffi::RSMPI_UINT8_T, rank, mpi_tag, comm, request) }
         });
     }
 
@@ -242,7 +331,10 @@ impl Transport for Mpi {
         Vec::new() // MPI cannot be relied on to cancel messages, so it may still use their buffers
     }
 
-    fn close(self, lost: bool) {
+    fn close(mut self, lost: bool) {
+        if !lost {
+            self.free_kept(|_, kept, _| !kept.is_active);
+        }
         let Self { universe, flights, .. } = self;
         if lost || !flights.is_empty() {
             // Ending MPI would wait for ranks that are gone, and MPI may still use the buffers. `mpirun` ends the other

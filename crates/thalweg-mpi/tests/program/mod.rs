@@ -4,12 +4,13 @@ use std::ops::Range;
 use thalweg::Runtime;
 use thalweg::memory::Sum;
 use thalweg_mpi::owners::TileAt;
-use thalweg_mpi::{Cluster, ClusterData, ClusterError, Network, Options};
+use thalweg_mpi::{Cluster, ClusterData, ClusterError, Network, Options, Steps};
 
 /// The number of tiles, their length, and the last one's.
 const TILES: usize = 5;
 const LEN: usize = 24;
 const LAST: usize = 7;
+const RECORDINGS: usize = 2;
 
 /// A box in a tile.
 #[derive(Debug, Clone)]
@@ -45,6 +46,8 @@ pub(crate) enum Statement {
     },
     ReadScalar,
     Wait,
+    /// Replays the recording with this number.
+    Replay(usize),
 }
 
 #[derive(Debug)]
@@ -52,6 +55,13 @@ pub(crate) struct Program {
     seed: u64,
     prune: bool,
     statements: Vec<Statement>,
+    /// The tasks and reductions of each recording.
+    recordings: Vec<Vec<Statement>>,
+}
+
+/// The number of a statement of a recording, which is the same in each replay.
+fn number_of(recording: usize, statement: usize) -> usize {
+    1000 * (1 + recording) + statement
 }
 
 /// The visible results of a program: values read, and failures by their texts. If several failures left a value
@@ -82,6 +92,64 @@ impl Random {
     }
 }
 
+/// Accesses of any type.
+trait Local {
+    fn is_local(&self, cluster: &Cluster) -> bool;
+}
+
+impl<A: Steps> Local for A {
+    fn is_local(&self, cluster: &Cluster) -> bool {
+        cluster.is_local(self)
+    }
+}
+
+/// Submits a task or a reduction to a cluster or to a recorder, whose tasks have different types, if it `concerns` this
+/// rank.
+macro_rules! submit {
+    ($to:expr, $ranks:expr, $number:expr, $statement:expr, $tiles:expr, $scalar:expr, $concerns:expr) => {{
+        let (to, number, concerns) = ($to, $number, $concerns);
+        let part = |part: &Part| $tiles.nth(part.tile).block(part.range.clone());
+        // Tasks without accesses but `on` are never pruned; those with `on` are not drawn with pruning.
+        match $statement {
+            Statement::Task { reads, writes, on, fails } if !writes.is_empty() || on.is_some() => {
+                let of = |overwriting: bool| writes.iter().filter(move |(_, overwrites)| *overwrites == overwriting);
+                let reads: Vec<_> = reads.iter().map(|read| part(read).input()).collect();
+                let outputs: Vec<_> = of(true).map(|(write, _)| part(write).output()).collect();
+                let updates: Vec<_> = of(false).map(|(write, _)| part(write).inout()).collect();
+                let (accesses, fails) = ((reads, outputs, updates), *fails);
+                if concerns(&accesses) {
+                    let mut task = to.task(format!("task {number}"), accesses);
+                    if let Some(on) = on {
+                        task = task.on(*on % $ranks);
+                    }
+                    task.cpu(move |_, (reads, outputs, updates)| {
+                        if fails {
+                            return Err(format!("{number}"));
+                        }
+                        let add = mixed(number, &reads);
+                        outputs.into_iter().for_each(|part| change(part, true, add));
+                        updates.into_iter().for_each(|part| change(part, false, add));
+                        Ok(())
+                    })
+                    .submit()
+                    .unwrap();
+                }
+            }
+            Statement::Reduce { read, on } => {
+                let accesses = (part(read).input(), $scalar.reduction(Sum));
+                if concerns(&accesses) {
+                    let mut task = to.task("reduce", accesses);
+                    if let Some(on) = on {
+                        task = task.on(*on % $ranks);
+                    }
+                    task.cpu(move |_, (read, to)| to[0] += contribution(number, read)).submit().unwrap();
+                }
+            }
+            _ => {}
+        }
+    }};
+}
+
 impl Program {
     /// Draws a program. If it `fails`, some tasks do, and parts are whole tiles, since a message carries one failure.
     pub(crate) fn random(seed: u64, ranks: usize, fails: bool) -> Self {
@@ -89,11 +157,17 @@ impl Program {
         let prune = random.below(3) == 0;
         let len = 1 + random.below(30);
         let statements = (0..len).map(|_| Self::statement(&mut random, ranks, fails, prune)).collect();
-        Self { seed, prune, statements }
+        let recordings = (0..RECORDINGS)
+            .map(|_| {
+                let drawn = (0..5).map(|_| Self::statement(&mut random, ranks, fails, prune));
+                drawn.filter(|it| matches!(it, Statement::Task { .. } | Statement::Reduce { .. })).collect()
+            })
+            .collect();
+        Self { seed, prune, statements, recordings }
     }
 
     fn statement(random: &mut Random, ranks: usize, fails: bool, prune: bool) -> Statement {
-        match random.below(20) {
+        match random.below(24) {
             0..12 => {
                 let mut used: Vec<Part> = Vec::new();
                 let mut fresh = |random: &mut Random| {
@@ -122,7 +196,8 @@ impl Program {
             16 => Statement::Release { tile: random.below(TILES) },
             17 => Statement::Read { part: random.part(fails) },
             18 => Statement::ReadScalar,
-            _ => Statement::Wait,
+            19 => Statement::Wait,
+            _ => Statement::Replay(random.below(RECORDINGS)),
         }
     }
 
@@ -132,22 +207,28 @@ impl Program {
         let mut tiles: Vec<Vec<f64>> =
             (0..TILES).map(|tile| vec![0.0; if tile + 1 == TILES { LAST } else { LEN }]).collect();
         let (mut scalar, mut shown) = (self.seed as f64, Vec::new());
+        let mut compute = |number, statement: &Statement, tiles: &mut Vec<Vec<f64>>, scalar: &mut f64| match statement {
+            Statement::Task { reads, writes, .. } => {
+                let views: Vec<&[f64]> = reads.iter().map(|part| &tiles[part.tile][part.range.clone()]).collect();
+                let add = mixed(number, &views);
+                for (part, overwrites) in writes {
+                    change(&mut tiles[part.tile][part.range.clone()], *overwrites, add);
+                }
+            }
+            Statement::Reduce { read, .. } => {
+                *scalar += contribution(number, &tiles[read.tile][read.range.clone()]);
+            }
+            Statement::Read { part } => shown.push(Shown::Value(tiles[part.tile][part.range.clone()].to_vec())),
+            Statement::ReadScalar => shown.push(Shown::Value(vec![*scalar])),
+            Statement::Wait => shown.push(Shown::Failures(Vec::new())),
+            Statement::Migrate { .. } | Statement::Release { .. } | Statement::Replay(_) => {}
+        };
         for (number, statement) in self.statements.iter().enumerate() {
-            match statement {
-                Statement::Task { reads, writes, .. } => {
-                    let views: Vec<&[f64]> = reads.iter().map(|part| &tiles[part.tile][part.range.clone()]).collect();
-                    let add = mixed(number, &views);
-                    for (part, overwrites) in writes {
-                        change(&mut tiles[part.tile][part.range.clone()], *overwrites, add);
-                    }
+            compute(number, statement, &mut tiles, &mut scalar);
+            if let Statement::Replay(recording) = statement {
+                for (at, statement) in self.recordings[*recording].iter().enumerate() {
+                    compute(number_of(*recording, at), statement, &mut tiles, &mut scalar);
                 }
-                Statement::Reduce { read, .. } => {
-                    scalar += contribution(number, &tiles[read.tile][read.range.clone()]);
-                }
-                Statement::Read { part } => shown.push(Shown::Value(tiles[part.tile][part.range.clone()].to_vec())),
-                Statement::ReadScalar => shown.push(Shown::Value(vec![scalar])),
-                Statement::Wait => shown.push(Shown::Failures(Vec::new())),
-                Statement::Migrate { .. } | Statement::Release { .. } => {}
             }
         }
         shown.push(Shown::Failures(Vec::new()));
@@ -162,9 +243,25 @@ impl Program {
         let tiles: ClusterData<f64> = cluster.distributed((TILES - 1) * LEN + LAST, LEN, owner);
         let scalar = cluster.data(seed % cluster.ranks(), vec![self.seed as f64]);
         let mut shown = Vec::new();
+        let record = |(recording, statements): (usize, &Vec<Statement>)| {
+            let recorded = cluster.record(|r| {
+                for (at, statement) in statements.iter().enumerate() {
+                    submit!(r, cluster.ranks(), number_of(recording, at), statement, tiles, scalar, |_: &dyn Local| {
+                        true
+                    });
+                }
+                Ok(())
+            });
+            recorded.unwrap()
+        };
+        let mut recordings: Vec<_> = self.recordings.iter().enumerate().map(record).collect();
         for (number, statement) in self.statements.iter().enumerate() {
-            self.execute(number, statement, cluster, &tiles, &scalar, &mut shown);
+            match statement {
+                Statement::Replay(recording) => recordings[*recording].replay().unwrap(),
+                _ => self.execute(number, statement, cluster, &tiles, &scalar, &mut shown),
+            }
         }
+        drop(recordings);
         shown.push(failures(cluster.wait()));
         for tile in tiles.tiles() {
             shown.push(value(cluster.read(tile)));
@@ -184,57 +281,19 @@ impl Program {
         scalar: &ClusterData<f64>,
         shown: &mut Vec<Shown>,
     ) {
-        let part = |part: &Part| tiles.nth(part.tile).block(part.range.clone());
-        // Tasks without accesses but `on` are never pruned; those with `on` are not drawn with pruning.
         match statement {
-            Statement::Task { reads, writes, on, fails } => {
-                let reads: Vec<_> = reads.iter().map(|read| part(read).input()).collect();
-                let outputs: Vec<_> = writes
-                    .iter()
-                    .filter(|(_, overwrites)| *overwrites)
-                    .map(|(write, _)| part(write).output())
-                    .collect();
-                let updates: Vec<_> =
-                    writes.iter().filter(|(_, overwrites)| !overwrites).map(|(write, _)| part(write).inout()).collect();
-                if writes.is_empty() && on.is_none() {
-                    return;
-                }
-                let accesses = (reads, outputs, updates);
-                if self.prune && !cluster.is_local(&accesses) {
-                    return;
-                }
-                let (mut task, fails) = (cluster.task(format!("task {number}"), accesses), *fails);
-                if let Some(on) = on {
-                    task = task.on(on % cluster.ranks());
-                }
-                task.cpu(move |_, (reads, outputs, updates)| {
-                    if fails {
-                        return Err(format!("{number}"));
-                    }
-                    let add = mixed(number, &reads);
-                    outputs.into_iter().for_each(|part| change(part, true, add));
-                    updates.into_iter().for_each(|part| change(part, false, add));
-                    Ok(())
-                })
-                .submit()
-                .unwrap();
-            }
-            Statement::Reduce { read, on } => {
-                let accesses = (part(read).input(), scalar.reduction(Sum));
-                if self.prune && !cluster.is_local(&accesses) {
-                    return;
-                }
-                let mut task = cluster.task("reduce", accesses);
-                if let Some(on) = on {
-                    task = task.on(on % cluster.ranks());
-                }
-                task.cpu(move |_, (read, to)| to[0] += contribution(number, read)).submit().unwrap();
+            Statement::Task { .. } | Statement::Reduce { .. } => {
+                let concerns = |accesses: &dyn Local| !self.prune || accesses.is_local(cluster);
+                submit!(cluster, cluster.ranks(), number, statement, tiles, scalar, concerns);
             }
             Statement::Migrate { tile, owner } => cluster.migrate(tiles.nth(*tile), owner % cluster.ranks()).unwrap(),
             Statement::Release { tile } => cluster.release(tiles.nth(*tile)).unwrap(),
-            Statement::Read { part: read } => shown.push(value(cluster.read(part(read)))),
+            Statement::Read { part } => {
+                shown.push(value(cluster.read(tiles.nth(part.tile).block(part.range.clone()))));
+            }
             Statement::ReadScalar => shown.push(value(cluster.read(scalar))),
             Statement::Wait => shown.push(failures(cluster.wait())),
+            Statement::Replay(_) => unreachable!("the caller has the recordings"),
         }
     }
 }

@@ -14,7 +14,8 @@ pub struct CriticalStep {
     pub task: usize,
     /// The last event that the task waited for.
     pub reason: Reason,
-    /// When that event happened, in nanoseconds. The task started after it, once the runtime had reacted.
+    /// When that event happened, in nanoseconds. The task started after it, once the runtime had reacted. A task that
+    /// receives a message may have started before, and ended after it.
     pub since: u64,
 }
 
@@ -165,29 +166,31 @@ struct Causes<'a> {
     graph: &'a Graph,
     /// Per unit and device, the ends of bodies with their tasks, in order of time.
     ends: std::collections::HashMap<(usize, Option<usize>), Vec<(u64, usize)>>,
-    /// The ends of all tasks, in order of time.
-    finished: Vec<(u64, usize)>,
-    /// The waits and throttled submissions of the program, each with its end first, in order of time. In a simulation,
-    /// one may begin when the one before has ended.
-    pauses: Vec<(u64, u64)>,
+    /// Per rank, the ends of all tasks, in order of time.
+    finished: Vec<Vec<(u64, usize)>>,
+    /// Per rank, the waits and throttled submissions of the program, each with its end first, in order of time. In a
+    /// simulation, one may begin when the one before has ended.
+    pauses: Vec<Vec<(u64, u64)>>,
 }
 
 impl<'a> Causes<'a> {
     fn new(prepared: &'a Prepared<'a>, graph: &'a Graph) -> Self {
         let mut ends: std::collections::HashMap<_, Vec<(u64, usize)>> = std::collections::HashMap::new();
-        let mut finished = Vec::new();
+        let ranks = &prepared.ranks;
+        let (mut finished, mut pauses) = (vec![Vec::new(); ranks.count()], vec![Vec::new(); ranks.count()]);
         for (number, task) in prepared.trace.tasks.iter().enumerate() {
             if let (Some(unit), Some(end), Some(_)) = (task.unit, task.end, task.start) {
                 ends.entry((unit, task.device)).or_default().push((end, number));
             }
-            finished.extend(task.finished.map(|end| (end, number)));
+            finished[ranks.of_site(task.site)].extend(task.finished.map(|end| (end, number)));
         }
         ends.values_mut().for_each(|ends| ends.sort_unstable());
-        finished.sort_unstable();
-        let pauses = |state: &&State| matches!(state.kind, StateKind::Wait | StateKind::Throttle);
-        let pauses = prepared.trace.states.iter().filter(pauses);
-        let mut pauses: Vec<_> = pauses.map(|state| (state.end, state.start)).collect();
-        pauses.sort_unstable();
+        finished.iter_mut().for_each(|finished| finished.sort_unstable());
+        let is_pause = |state: &&State| matches!(state.kind, StateKind::Wait | StateKind::Throttle);
+        for state in prepared.trace.states.iter().filter(is_pause) {
+            pauses[ranks.of_thread(state.thread)].push((state.end, state.start));
+        }
+        pauses.iter_mut().for_each(|pauses| pauses.sort_unstable());
         Self { prepared, graph, ends, finished, pauses }
     }
 
@@ -204,6 +207,9 @@ impl<'a> Causes<'a> {
     fn cause(&self, number: usize) -> (Reason, u64) {
         let task = &self.prepared.trace.tasks[number];
         let Some(start) = task.start else { return (Reason::NotRun, task.submitted) };
+        if let Some((sent, Dependence { from, data, .. })) = self.message(number).filter(|(sent, _)| *sent > start) {
+            return (Reason::Dependence { from, data }, sent.min(task.finished.unwrap_or(sent)));
+        }
         let predecessors = self.graph.of(number).iter();
         let ended = predecessors.filter_map(|dependence| {
             Some((self.prepared.trace.tasks[dependence.from].finished?.min(start), dependence))
@@ -237,15 +243,25 @@ impl<'a> Causes<'a> {
         }
     }
 
+    /// Returns the message that a task receives from another rank, and when its bytes had left there.
+    fn message(&self, number: usize) -> Option<(u64, Dependence)> {
+        let (tasks, ranks) = (&self.prepared.trace.tasks, &self.prepared.ranks);
+        let rank = |task: usize| ranks.of_site(tasks[task].site);
+        let message = self.graph.of(number).iter().find(|dependence| rank(dependence.from) != rank(number))?;
+        Some((tasks[message.from].finished?, *message))
+    }
+
     /// Returns the task that a submission followed: its parent, or the task whose end the program waited for.
     fn submitted_after(&self, number: usize) -> Option<usize> {
         let task = &self.prepared.trace.tasks[number];
         if let Some(parent) = task.parent {
             return Some(parent);
         }
-        let past = self.pauses.partition_point(|(ended, _)| *ended <= task.submitted);
-        let (ended, began) = self.pauses[past.checked_sub(1)?];
-        let (_, last) = Self::last(&self.finished, ended).filter(|(end, _)| *end >= began)?;
+        let rank = self.prepared.ranks.of_site(task.site);
+        let pauses = &self.pauses[rank];
+        let past = pauses.partition_point(|(ended, _)| *ended <= task.submitted);
+        let (ended, began) = pauses[past.checked_sub(1)?];
+        let (_, last) = Self::last(&self.finished[rank], ended).filter(|(end, _)| *end >= began)?;
         Some(last)
     }
 
@@ -253,8 +269,9 @@ impl<'a> Causes<'a> {
     fn chain(&self) -> Vec<CriticalStep> {
         let mut chain = Vec::new();
         let mut is_in = vec![false; self.prepared.trace.tasks.len()];
-        let ran = self.finished.iter().rev().map(|(_, task)| *task);
-        let mut next = ran.into_iter().find(|task| self.prepared.trace.tasks[*task].start.is_some());
+        let has_started = |task: &usize| self.prepared.trace.tasks[*task].start.is_some();
+        let last = |of_rank: &Vec<(u64, usize)>| of_rank.iter().rev().find(|(_, task)| has_started(task)).copied();
+        let mut next = self.finished.iter().filter_map(last).max().map(|(_, task)| task);
         // If the cores' clocks disagree, following causes could loop forever, so the chain stops at the first
         // repeated task.
         while let Some(task) = next.filter(|task| !std::mem::replace(&mut is_in[*task], true)) {

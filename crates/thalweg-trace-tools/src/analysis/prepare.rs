@@ -2,6 +2,7 @@
 //! threads that lead units.
 
 use super::spans::{Span, union};
+use crate::ranks::Ranks;
 use crate::{NoteKind, StateKind, Trace};
 
 /// A trace with the facts derived from it.
@@ -19,14 +20,16 @@ pub(super) struct Prepared<'a> {
     pub(super) gone: Vec<u64>,
     /// Whether the run was simulated, in which case time passes only in bodies and copies.
     pub(super) is_simulated: bool,
-    /// Spans in which program threads wait for tasks, outside of bodies.
-    pub(super) waits: Vec<Span>,
-    /// Spans in which program threads are throttled because too many tasks are pending.
-    pub(super) throttles: Vec<Span>,
+    /// The ranks. Each rank is a program with its own units.
+    pub(super) ranks: Ranks,
+    /// Per rank, spans in which program threads wait for tasks, outside of bodies.
+    pub(super) waits: Vec<Vec<Span>>,
+    /// Per rank, spans in which program threads are throttled because too many tasks are pending.
+    pub(super) throttles: Vec<Vec<Span>>,
     /// Per unit, whether a runtime thread leads it. Otherwise program threads lead the unit while they wait.
     pub(super) has_thread: Vec<bool>,
-    /// Submission times of all tasks, in ascending order.
-    pub(super) submissions: Vec<u64>,
+    /// Per rank, the submission times of all tasks, in ascending order.
+    pub(super) submissions: Vec<Vec<u64>>,
 }
 
 impl<'a> Prepared<'a> {
@@ -38,18 +41,23 @@ impl<'a> Prepared<'a> {
         let named = of_tasks.chain(of_states).max().map_or(0, |most| most + 1);
         let units = trace.units.len().max(named);
         let mut has_thread = vec![false; units];
-        let led: Vec<Option<usize>> = trace.threads.iter().map(|name| unit_led_by(name)).collect();
-        for unit in led.iter().flatten() {
-            if let Some(has_thread) = has_thread.get_mut(*unit) {
+        let ranks = Ranks::of(trace);
+        for (thread, name) in trace.threads.iter().enumerate() {
+            let led = unit_led_by(name).map(|unit| ranks.first_unit(ranks.of_thread(thread)) + unit);
+            if let Some(has_thread) = led.and_then(|unit| has_thread.get_mut(unit)) {
                 *has_thread = true;
             }
         }
         let of_program = |kind| {
-            let states = trace.states.iter().filter(|state| state.kind == kind);
-            union(states.map(|state| (state.start, state.end)).collect())
+            let mut spans = vec![Vec::new(); ranks.count()];
+            for state in trace.states.iter().filter(|state| state.kind == kind) {
+                spans[ranks.of_thread(state.thread)].push((state.start, state.end));
+            }
+            spans.into_iter().map(union).collect()
         };
-        let mut submissions: Vec<u64> = trace.tasks.iter().map(|task| task.submitted).collect();
-        submissions.sort_unstable();
+        let mut submissions = vec![Vec::new(); ranks.count()];
+        trace.tasks.iter().for_each(|task| submissions[ranks.of_site(task.site)].push(task.submitted));
+        submissions.iter_mut().for_each(|times| times.sort_unstable());
         Self {
             trace,
             begin,
@@ -62,6 +70,7 @@ impl<'a> Prepared<'a> {
             throttles: of_program(StateKind::Throttle),
             has_thread,
             submissions,
+            ranks,
         }
     }
 

@@ -131,11 +131,12 @@ pub(super) fn of_units(prepared: &Prepared<'_>) -> (Vec<UnitUse>, Lost) {
             units[unit].tasks += 1;
         }
     }
-    let kinds = Kinds::new(prepared.trace);
+    let kinds = Kinds::new(prepared);
     let used: HashSet<usize> = (0..units.len()).filter(|unit| units[*unit].tasks > 0).collect();
     let used: HashSet<usize> = used.into_iter().map(|unit| kinds.of_unit(unit)).collect();
     let steps = by_kind(prepared, &kinds);
-    let sums: Vec<Sums<'_>> = steps.iter().map(|steps| Sums::new(steps, &prepared.submissions)).collect();
+    let sums = |(kind, steps)| Sums::new(steps, &prepared.submissions[kinds.rank_of(kind)]);
+    let sums: Vec<Sums<'_>> = steps.iter().map(Vec::as_slice).enumerate().map(sums).collect();
     let mut lost = Lost::default();
     for walk in UnitWalk::of_all(prepared) {
         let kind = kinds.of_unit(walk.unit);

@@ -1,13 +1,13 @@
 //! The flags common to all units over time: waiting and ready tasks for each kind of unit, the program's state, and
 //! copies in progress.
 //!
-//! A kind of unit counts as able to run a task if some task of the same name ran on that kind. A kind that ran
-//! nothing counts as able to run all tasks.
+//! A kind of unit counts as able to run a task if some task of the same name ran on that kind. A kind that ran nothing
+//! counts as able to run all tasks. Units of different ranks are of different kinds: a rank's units run only its own
+//! tasks, and wait only for its own program.
 
 use super::prepare::Prepared;
 use super::spans::union;
 use super::timeline::Activity;
-use crate::Trace;
 use std::collections::HashMap;
 
 /// The program waits for tasks.
@@ -43,46 +43,65 @@ pub(super) struct Step {
     pub(super) flags: u8,
 }
 
-/// The kinds of units, indexed by numbers below 64 so that a set of kinds fits into one word.
+/// The kinds of units, indexed by numbers below 64 so that a set of kinds fits into one word. Further kinds count as
+/// one.
 pub(super) struct Kinds {
-    /// The number of kinds, including one for units that the trace does not list.
-    number: usize,
     of_units: Vec<usize>,
+    /// Per kind, its rank: of several ranks, the first. The last kind is that of units that the trace does not list.
+    ranks: Vec<usize>,
     /// Per site, a bit for each kind that can run its tasks.
     of_sites: Vec<u64>,
 }
 
 impl Kinds {
-    pub(super) fn new(trace: &Trace) -> Self {
-        let mut numbers: HashMap<&str, usize> = HashMap::new();
-        let mut number = |kind| {
-            let next = numbers.len().min(62);
-            *numbers.entry(kind).or_insert(next)
+    pub(super) fn new(prepared: &Prepared<'_>) -> Self {
+        let (trace, ranks) = (prepared.trace, &prepared.ranks);
+        let mut numbers: HashMap<(usize, &str), usize> = HashMap::new();
+        let mut of_kinds = Vec::new();
+        // Per rank, a bit for each of its kinds.
+        let mut of_ranks = vec![0_u64; ranks.count()];
+        let number = |unit: usize| {
+            let (rank, next) = (ranks.of_unit(unit), numbers.len().min(62));
+            let number = *numbers.entry((rank, trace.units[unit].kind.as_str())).or_insert(next);
+            if number == of_kinds.len() {
+                of_kinds.push(rank);
+            }
+            of_ranks[rank] |= 1 << number;
+            number
         };
-        let of_units: Vec<usize> = trace.units.iter().map(|unit| number(unit.kind.as_str())).collect();
-        let mut kinds = Self { number: numbers.len().min(63) + 1, of_units, of_sites: vec![0; trace.sites.len()] };
+        let of_units: Vec<usize> = (0..trace.units.len()).map(number).collect();
+        of_kinds.push(0);
+        let unlisted = 1 << (of_kinds.len() - 1);
+        let mut kinds = Self { of_units, ranks: of_kinds, of_sites: vec![0; trace.sites.len()] };
         for task in &trace.tasks {
             if let (Some(_), Some(unit)) = (task.start, task.unit) {
                 kinds.of_sites[task.site] |= 1 << kinds.of_unit(unit);
             }
         }
         let used = kinds.of_sites.iter().fold(0, |used, kinds| used | kinds);
-        let can_run = |ran| if ran == 0 { u64::MAX } else { ran | !used };
-        kinds.of_sites.iter_mut().for_each(|kinds| *kinds = can_run(*kinds));
+        for (site, ran) in kinds.of_sites.iter_mut().enumerate() {
+            let of_rank = of_ranks[ranks.of_site(site)] | unlisted;
+            *ran = if *ran == 0 { of_rank } else { *ran | of_rank & !used };
+        }
         kinds
     }
 
     /// Returns the index of a unit's kind.
     pub(super) fn of_unit(&self, unit: usize) -> usize {
-        self.of_units.get(unit).copied().unwrap_or(self.number - 1)
+        self.of_units.get(unit).copied().unwrap_or(self.ranks.len() - 1)
+    }
+
+    /// Returns the rank of a kind.
+    pub(super) fn rank_of(&self, kind: usize) -> usize {
+        self.ranks[kind]
     }
 }
 
 /// A change of state.
 #[derive(Clone, Copy)]
 enum Change {
-    /// Toggles a flag that all kinds of units share.
-    Turn(u8),
+    /// Toggles a flag that all kinds of units of a rank share.
+    Turn(u8, usize),
     /// A task of a group moves from one flag to another, where 0 means no flag.
     Task(u16, u8, u8),
 }
@@ -97,10 +116,15 @@ pub(super) fn by_kind(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Vec<Step>> 
     let group_of: Vec<u16> = kinds.of_sites.iter().map(group).collect();
     let mut changes: Vec<(u64, Change)> = Vec::new();
     let copying = union(prepared.trace.copies.iter().map(|copy| (copy.start, copy.end)).collect());
-    for (spans, flag) in [(&prepared.waits, WAIT), (&prepared.throttles, THROTTLE), (&copying, COPYING)] {
-        changes.extend(spans.iter().flat_map(|(start, end)| [*start, *end]).map(|at| (at, Change::Turn(flag))));
+    for rank in 0..prepared.ranks.count() {
+        let of_rank = [(&prepared.waits[rank], WAIT), (&prepared.throttles[rank], THROTTLE), (&copying, COPYING)];
+        for (spans, flag) in of_rank {
+            let times = spans.iter().flat_map(|(start, end)| [*start, *end]);
+            changes.extend(times.map(|at| (at, Change::Turn(flag, rank))));
+        }
+        let last = prepared.submissions[rank].last().copied().unwrap_or(0);
+        changes.push((last, Change::Turn(ALL_SUBMITTED, rank)));
     }
-    changes.push((prepared.submissions.last().copied().unwrap_or(0), Change::Turn(ALL_SUBMITTED)));
     for (number, task) in prepared.trace.tasks.iter().enumerate() {
         let gone = prepared.gone[number];
         let ready = prepared.ready[number].min(gone);
@@ -116,14 +140,15 @@ pub(super) fn by_kind(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Vec<Step>> 
         }
     }
     changes.sort_unstable_by_key(|(at, _)| *at);
-    let mut steps = vec![vec![Step { at: 0, flags: 0 }]; kinds.number];
-    // The flags shared by all kinds. For each other flag, the number of tasks per group, and a bit for each kind
-    // that has such tasks.
-    let (mut common, mut numbers, mut some) = (0, [(); 4].map(|()| vec![0_i64; groups.len()]), [0_u64; 4]);
+    let mut steps = vec![vec![Step { at: 0, flags: 0 }]; kinds.ranks.len()];
+    // The flags that the kinds of each rank share. For each other flag, the number of tasks per group, and a bit for
+    // each kind that has such tasks.
+    let mut common = vec![0; prepared.ranks.count()];
+    let (mut numbers, mut some) = ([(); 4].map(|()| vec![0_i64; groups.len()]), [0_u64; 4]);
     let mut changes = changes.into_iter().peekable();
     while let Some((at, change)) = changes.next() {
         match change {
-            Change::Turn(flag) => common ^= flag,
+            Change::Turn(flag, rank) => common[rank] ^= flag,
             Change::Task(group, before, after) => {
                 for (flag, change) in [(before, -1), (after, 1)].into_iter().filter(|(flag, _)| *flag != 0) {
                     let which = (flag / DEPENDENT).ilog2() as usize;
@@ -138,7 +163,7 @@ pub(super) fn by_kind(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Vec<Step>> 
         }
         for (kind, steps) in steps.iter_mut().enumerate() {
             let flag = |which: usize| ((some[which] >> kind & 1) as u8) << (which + 3);
-            let flags = common | flag(0) | flag(1) | flag(2) | flag(3);
+            let flags = common[kinds.rank_of(kind)] | flag(0) | flag(1) | flag(2) | flag(3);
             match steps.last_mut() {
                 Some(last) if last.flags == flags => {}
                 Some(last) if last.at == at => last.flags = flags,

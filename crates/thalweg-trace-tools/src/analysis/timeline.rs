@@ -110,7 +110,7 @@ pub struct Stretch {
 
 /// Divides the time of all units into stretches and calls `visit` for each.
 pub(super) fn walk(prepared: &Prepared<'_>, mut visit: impl FnMut(&Stretch)) {
-    let kinds = Kinds::new(prepared.trace);
+    let kinds = Kinds::new(prepared);
     let steps = by_kind(prepared, &kinds);
     for walk in UnitWalk::of_all(prepared) {
         let mut pending: Option<Stretch> = None;

@@ -92,7 +92,8 @@ impl<'a> UnitWalk<'a> {
         if self.prepared.has_thread[self.unit] {
             return union(vec![(first, last)]);
         }
-        let mut led = [&self.prepared.waits[..], &self.prepared.throttles].concat();
+        let rank = self.prepared.ranks.of_unit(self.unit);
+        let mut led = [&self.prepared.waits[rank][..], &self.prepared.throttles[rank]].concat();
         // If the program was killed, its last wait is missing from the file, but the bodies that the thread ran
         // during that wait are present.
         let waited = led.iter().map(|(_, end)| *end).max().unwrap_or(0);

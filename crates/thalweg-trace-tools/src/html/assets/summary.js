@@ -10,6 +10,8 @@ const HIDDEN_FACTS = new Set([
   'started',
   'simulated',
   'ticks_per_ns',
+  'sites of ranks',
+  'threads of ranks',
   'units of ranks',
 ]);
 
