@@ -5,8 +5,8 @@
 //!
 //! The bound is the dual of that optimum. Let p(i, u) be the time of index i on unit u, and λ(u) ≥ 0 numbers that add
 //! up to 1. A map that takes the time T has `T ≥ Σ_u λ(u) · load(u) ≥ Σ_i min_u λ(u) · p(i, u)`. This holds for any λ
-//! and any p, so a poor choice of λ makes the bound low, but never wrong. It is the dual of the linear program of Lenstra
-//! et al. 1990.
+//! and any p, so a poor choice of λ makes the bound low, but never wrong. It is the dual of the linear program of
+//! Lenstra et al. 1990.
 
 use super::times::{Estimates, kinds};
 
