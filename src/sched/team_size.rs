@@ -53,6 +53,8 @@ pub struct TeamSized<D> {
     inner: D,
     /// Number of CPU units in use.
     cpus: usize,
+    /// Number of other CPU units.
+    idle: usize,
     /// The last assignment of `inner`.
     present: Assignment,
     /// The time of each team that was tried.
@@ -78,6 +80,7 @@ impl<D: Distribution + Clone> TeamSized<D> {
             inner: distribution.clone(),
             prototype: distribution,
             cpus: 0,
+            idle: 0,
             present: Assignment::new(Vec::new()),
             tried: Vec::new(),
             best: None,
@@ -91,9 +94,8 @@ impl<D: Distribution + Clone> TeamSized<D> {
     }
 
     /// Returns the present assignment in the slots of the whole team.
-    fn widen(&self, workload: &Workload<'_>) -> Assignment {
-        let idle = workload.team.cpus - self.cpus;
-        let slot = |slot: &usize| slot + if *slot < self.cpus { 0 } else { idle };
+    fn widen(&self) -> Assignment {
+        let slot = |slot: &usize| slot + if *slot < self.cpus { 0 } else { self.idle };
         Assignment::new(self.present.slots().iter().map(slot).collect())
     }
 
@@ -160,7 +162,8 @@ impl<D: Distribution + Clone> Distribution for TeamSized<D> {
                 self.judge(workload, times.longest_ns());
             }
         }
-        self.widen(workload)
+        self.idle = workload.team.cpus - self.cpus;
+        self.widen()
     }
 
     fn is_steady(&self) -> bool {
@@ -171,8 +174,9 @@ impl<D: Distribution + Clone> Distribution for TeamSized<D> {
         self.inner.search_state()
     }
 
+    /// Returns the bound of the inner distribution, which holds for maps that use this team.
     fn bound(&self) -> Option<LowerBound> {
-        self.inner.bound()
+        self.inner.bound().map(|bound| LowerBound { units: bound.units + self.idle, ..bound })
     }
 
     fn profiles(&self) -> Option<Known> {

@@ -14,24 +14,34 @@
 //!    Fiduccia & Mattheyses 1982, with time in the role of cells). Then indices at the border between two memories
 //!    change sides if that leaves less data to copy and keeps every unit within `slack` of the longest unit.
 //!
-//! Times are measured. The first instance is distributed by weights alone, so that both kinds run something. Then
-//! follow [`ROUNDS`] rounds of the steps above, each with the times measured in earlier rounds, because the time of an
-//! index that changes its kind was only an estimate. The best measured instance is kept. The bound means that no map
-//! takes less time *with these times*: measured under full load, or estimated for an index that never ran on a kind,
-//! and equal on all units of a kind. Where units of a kind differ, where indices differ in their gain from a device, or
-//! where fewer busy units are faster, a map can take much less.
+//! Times are measured, in instances of three kinds:
+//!
+//! - The first instance is distributed by weights alone. If units of one kind took different times for the same
+//!   weight, each unit gets the indices of its predecessor in the second instance. It shows whether the units differ or
+//!   the weights are wrong ([`times`]).
+//! - At most [`EXPLORED`] instances measure indices on the kind of unit where they have not run ([`explore`]).
+//! - [`ROUNDS`] instances follow the steps above, each with the times measured so far.
+//!
+//! The best measured instance is kept. The bound holds for all maps that use the same units, by the measured times:
+//! those of the instances above, in which all units of the team are busy. It is called estimated unless each index has
+//! been measured on each unit. `team=auto` ([`super::team_size`]) tries maps that leave units idle.
 
+mod explore;
 mod polish;
 mod share;
+mod times;
 
 pub use share::LowerBound;
 
 use super::balance::balanced_chunks;
 use super::{Assignment, Distribution, Times, Workload};
 use polish::Loads;
+use times::{Estimates, Known};
 
-/// Number of measured instances after the first one.
-const ROUNDS: usize = 4;
+/// Maximum number of instances that explore times on the other kind of unit.
+const EXPLORED: usize = 2;
+/// Number of instances whose map is computed from the measured times.
+const ROUNDS: usize = 2;
 
 /// The `certified` distribution; see the module documentation.
 ///
@@ -50,12 +60,25 @@ const ROUNDS: usize = 4;
 #[derive(Debug, Clone)]
 pub struct Certified {
     slack: f64,
-    known_ns: Vec<[Option<f64>; 2]>,
+    known: Known,
+    stage: Stage,
     present: Assignment,
     best: Option<(f64, Assignment)>,
     bound: Option<LowerBound>,
-    instances: usize,
-    steady: bool,
+}
+
+/// The purpose of the present instance.
+#[derive(Debug, Clone)]
+enum Stage {
+    /// To run everything once.
+    First,
+    /// To compare units of one kind with each other, given the first assignment.
+    Compare(Assignment),
+    /// To run indices on the other kind of unit; this many instances have done so before.
+    Explore(usize),
+    /// To measure a map; this many have been measured before.
+    Measure(usize),
+    Steady,
 }
 
 impl Default for Certified {
@@ -71,47 +94,50 @@ impl Certified {
     /// Creates the distribution. To save copies between memories, units may take longer by up to the fraction `slack`.
     pub fn new(slack: f64) -> Self {
         let present = Assignment::new(Vec::new());
-        Self { slack, known_ns: Vec::new(), present, best: None, bound: None, instances: 0, steady: false }
+        Self { slack, known: Known::default(), stage: Stage::First, present, best: None, bound: None }
     }
 
-    fn learn(&mut self, workload: &Workload<'_>, times: &Times) {
-        self.known_ns.resize(workload.len(), [None; 2]);
-        for ((known, slot), ns) in self.known_ns.iter_mut().zip(&times.slot).zip(&times.index_ns) {
-            let known = &mut known[usize::from(workload.team.is_device(*slot))];
-            *known = Some(known.map_or(*ns, |before| f64::midpoint(before, *ns)));
-        }
-    }
-
-    /// Estimates the time of every index on each unit kind: the measured time, or else its weight times that kind's
-    /// mean.
-    fn estimates(&self, workload: &Workload<'_>) -> Vec<[f64; 2]> {
-        let per_weight = [0, 1].map(|kind| {
-            let measured =
-                self.known_ns.iter().zip(workload.weights).filter_map(|(ns, weight)| Some((ns[kind]?, weight)));
-            let (ns, weight) = measured.fold((0.0, 0.0), |sum, (ns, weight)| (sum.0 + ns, sum.1 + weight));
-            if weight > 0.0 && ns > 0.0 { ns / weight } else { 1.0 }
-        });
-        let of = |(known, weight): (&[Option<f64>; 2], &f64)| {
-            [0, 1].map(|kind| known[kind].unwrap_or(weight * per_weight[kind]).max(f64::MIN_POSITIVE))
+    /// Returns the stage after the present one, with its assignment.
+    fn next(&mut self, workload: &Workload<'_>, longest_ns: f64) -> (Stage, Assignment) {
+        let team = workload.team;
+        let explored = match std::mem::replace(&mut self.stage, Stage::Steady) {
+            Stage::First if self.known.do_units_differ(workload) => {
+                let slots = self.present.slots().iter().map(|slot| times::successor(team, *slot)).collect();
+                return (Stage::Compare(self.present.clone()), Assignment::new(slots));
+            }
+            Stage::First => Some(0),
+            Stage::Compare(first) => {
+                self.known.compare(team, &first);
+                Some(0)
+            }
+            Stage::Explore(before) => Some(before + 1),
+            Stage::Measure(_) | Stage::Steady => None,
         };
-        self.known_ns.iter().zip(workload.weights).map(of).collect()
+        let estimates = self.known.estimates(workload).without_noise();
+        if let Some(explored) = explored.filter(|explored| *explored < EXPLORED)
+            && let Some(slots) = explore::slots(&estimates, self.known.missing(team), longest_ns)
+        {
+            return (Stage::Explore(explored), Assignment::new(slots));
+        }
+        (Stage::Measure(0), map(workload, &estimates, self.slack))
     }
 }
 
-/// Computes a map from the times on each kind.
-fn map(workload: &Workload<'_>, ns: &[[f64; 2]], slack: f64) -> Assignment {
-    let team = workload.team;
-    let on_device = share::on_device(ns, team);
+/// Computes a map from the times on each unit.
+fn map(workload: &Workload<'_>, estimates: &Estimates<'_>, slack: f64) -> Assignment {
+    let (team, ns) = (workload.team, &estimates.kind_ns);
+    let on_device = share::on_device(estimates);
     let mut slots = vec![0; ns.len()];
-    let mut loads = Loads::new(team, ns);
+    let mut loads = Loads::new(estimates);
     let [mut cpus, devices]: [Vec<usize>; 2] =
         [false, true].map(|kind| (0..ns.len()).filter(|index| on_device[*index] == kind).collect());
     cpus.sort_by(|one, other| ns[*other][0].total_cmp(&ns[*one][0]).then(one.cmp(other)));
     for index in cpus {
-        slots[index] = loads.give_to_least_busy(index, 0..team.cpus);
+        slots[index] = loads.give_to_first(index, 0..team.cpus);
     }
     let work: Vec<f64> = devices.iter().map(|index| ns[*index][1]).collect();
-    for (device, chunk) in balanced_chunks(&work, &vec![1.0; team.devices]).into_iter().enumerate() {
+    let speeds: Vec<f64> = estimates.factors[team.cpus..].iter().map(|factor| 1.0 / factor).collect();
+    for (device, chunk) in balanced_chunks(&work, &speeds).into_iter().enumerate() {
         for &index in &devices[chunk] {
             slots[index] = loads.give(index, team.cpus + device);
         }
@@ -129,42 +155,51 @@ impl Distribution for Certified {
     }
 
     fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment {
-        if workload.team.len() == 1 || workload.is_empty() {
-            self.steady = true;
+        let team = workload.team;
+        if team.len() == 1 || workload.is_empty() {
+            self.stage = Stage::Steady;
             return Assignment::new(vec![0; workload.len()]);
         }
-        if self.steady {
+        if self.is_steady() {
             return self.present.clone();
         }
         let Some(times) = measured else {
-            let equal: Vec<[f64; 2]> =
-                workload.weights.iter().map(|weight| [weight.max(f64::MIN_POSITIVE); 2]).collect();
-            self.present = map(workload, &equal, self.slack);
+            let known = Known::unmeasured(workload);
+            self.present = map(workload, &known.estimates(workload), self.slack);
             return self.present.clone();
         };
-        self.learn(workload, times);
+        self.known.learn(workload, times);
         let took = times.longest_ns();
         if self.best.as_ref().is_none_or(|(best, _)| took < *best) {
             self.best = Some((took, self.present.clone()));
         }
-        let estimates = self.estimates(workload);
         let longest = self.best.as_ref().map_or(took, |(best, _)| *best);
-        let least = share::least_ns(&estimates, workload.team);
-        self.bound = Some(LowerBound { longest_ns: longest as u64, least_ns: least as u64 });
-        self.instances += 1;
-        self.steady = self.instances > ROUNDS;
-        self.present = match &self.best {
-            Some((_, best)) if self.steady => best.clone(),
-            _ => map(workload, &estimates, self.slack),
-        };
+        if let Stage::Measure(before) = self.stage {
+            self.stage = if before + 1 < ROUNDS { Stage::Measure(before + 1) } else { Stage::Steady };
+            let estimates = self.known.estimates(workload);
+            self.bound = Some(LowerBound {
+                longest_ns: longest as u64,
+                least_ns: share::least_ns(&estimates) as u64,
+                measured: self.known.pairs(),
+                pairs: workload.len() * team.len(),
+                busy: team.len(),
+                units: team.len(),
+            });
+            self.present = match &self.best {
+                Some((_, best)) if self.is_steady() => best.clone(),
+                _ => map(workload, &estimates.without_noise(), self.slack),
+            };
+        } else {
+            (self.stage, self.present) = self.next(workload, longest);
+        }
         self.present.clone()
     }
 
     fn is_steady(&self) -> bool {
-        self.steady
+        matches!(self.stage, Stage::Steady)
     }
 
-    /// Returns the lower bound for the best instance; `None` until an instance has been measured.
+    /// Returns the lower bound for the best instance; `None` until a map has been measured.
     fn bound(&self) -> Option<LowerBound> {
         self.bound
     }

@@ -1,5 +1,6 @@
 //! Moves and swaps of single indices: first to shorten the time, then to reduce the exchange.
 
+use super::times::Estimates;
 use crate::sched::adjacency::graph::Graph;
 use crate::sched::{Neighbour, Team};
 use smallvec::SmallVec;
@@ -14,18 +15,23 @@ const PASSES: usize = 4;
 /// Total time of each unit.
 pub(super) struct Loads<'a> {
     team: Team,
-    ns: &'a [[f64; 2]],
+    estimates: &'a Estimates<'a>,
     loads: Vec<f64>,
 }
 
 impl<'a> Loads<'a> {
     /// Creates the loads with all units idle.
-    pub(super) fn new(team: Team, ns: &'a [[f64; 2]]) -> Self {
-        Self { team, ns, loads: vec![0.0; team.len()] }
+    pub(super) fn new(estimates: &'a Estimates<'a>) -> Self {
+        Self { team: estimates.team, estimates, loads: vec![0.0; estimates.team.len()] }
     }
 
     fn takes(&self, index: usize, slot: usize) -> f64 {
-        self.ns[index][usize::from(self.team.is_device(slot))]
+        self.estimates.on_kind(index, slot)
+    }
+
+    /// Returns when the unit would end if it also got this index.
+    pub(super) fn end(&self, index: usize, slot: usize) -> f64 {
+        self.loads[slot] + self.takes(index, slot)
     }
 
     /// Gives an index to a unit.
@@ -42,9 +48,14 @@ impl<'a> Loads<'a> {
         slots.min_by(|one, other| self.loads[*one].total_cmp(&self.loads[*other]))
     }
 
-    /// Gives an index to the least busy of these units and returns that unit.
-    pub(super) fn give_to_least_busy(&mut self, index: usize, slots: Range<usize>) -> usize {
-        self.least_busy(slots).map_or(0, |slot| self.give(index, slot))
+    /// Returns the one of these units that would end first if it also got this index.
+    pub(super) fn first_to_end(&self, index: usize, slots: Range<usize>) -> Option<usize> {
+        slots.min_by(|one, other| self.end(index, *one).total_cmp(&self.end(index, *other)))
+    }
+
+    /// Gives an index to the one of these units that would end first, and returns that unit.
+    pub(super) fn give_to_first(&mut self, index: usize, slots: Range<usize>) -> usize {
+        self.first_to_end(index, slots).map_or(0, |slot| self.give(index, slot))
     }
 
     fn longest(&self) -> (usize, f64) {
