@@ -37,7 +37,7 @@ fn array_larger_than_memory_is_updated_in_its_file() {
     let path = Temporary::new("update.npy");
     drop(ArrayFile::<u64, Ix2>::create(&path.0, [ROWS, 512]).unwrap());
     for round in 0..3u64 {
-        // 256 KiB in parts of 32 KiB, of which two fit.
+        // 256 KiB in parts of 32 KiB; two parts fit.
         let rt = limited(1 << 16);
         let file = ArrayFile::<u64, Ix2>::open(&path.0).unwrap();
         let parts: Vec<_> = blocks(ROWS, 8).map(|rows| rt.open_rows(&file, rows).unwrap()).collect();

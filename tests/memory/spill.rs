@@ -194,7 +194,7 @@ fn file_that_was_cut_fails_its_task_and_nothing_else() {
             "{said}"
         );
         assert_eq!(rt.read(&tiles[3]).unwrap(), [4; LEN]);
-        // The file grows again, and what is written to it from now on is good.
+        // The file grows again, and later writes are good.
         for (n, tile) in tiles.iter().enumerate() {
             rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64 + 7)).submit().unwrap();
         }
