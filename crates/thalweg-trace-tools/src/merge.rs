@@ -174,7 +174,7 @@ impl Messages {
         };
         let ends: Vec<_> = trace.sites.iter().map(end).collect();
         for (number, task) in trace.tasks.iter().enumerate() {
-            if let Some((sends, link)) = ends[task.site] {
+            if let Some((sends, link)) = ends.get(task.site).copied().flatten() {
                 let tasks = if sends { &mut self.sends } else { &mut self.receives };
                 tasks.entry(link).or_default().push(first + number);
             }
