@@ -25,7 +25,14 @@ use crate::configurations::Configuration;
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Machine {
     units: BTreeMap<String, Units>,
+    #[serde(default)]
+    links: Vec<Link>,
     tasks: Vec<Times>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Link {
+    bytes_per_s: f64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -49,6 +56,11 @@ impl Machine {
     /// Reads a machine file.
     pub(crate) fn from_file(path: &Path) -> Result<Self> {
         Ok(toml::from_str(&std::fs::read_to_string(path)?)?)
+    }
+
+    /// Returns the time of one byte on the machine's first link.
+    pub(crate) fn byte_ns(&self) -> f64 {
+        self.links.first().map_or(0.0, |link| 1e9 / link.bytes_per_s)
     }
 
     /// Returns the bound for a configuration; `None` if the file has no times for the benchmark.

@@ -20,7 +20,9 @@ mod common;
 mod configurations;
 mod evaluation;
 mod evolution;
+mod graphs;
 mod published;
+mod rivals;
 mod suite;
 mod table;
 
@@ -63,6 +65,13 @@ struct Options {
     /// the programs whose names contain it
     #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["real", "from"])]
     suite: Option<String>,
+    /// Run factorizations on machines that others measured, with the schedulers of others as baselines, and write
+    /// graphs.csv. TEXT selects the cases whose names contain it
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["real", "from", "suite"])]
+    graphs: Option<String>,
+    /// Number of seeds for the noise of `--graphs`
+    #[arg(long, value_name = "N", default_value = "30", value_parser = integer(1..=1000), requires = "graphs")]
+    seeds: usize,
     /// Maximum number of time steps in which a scheduler can settle, before those that count
     #[arg(long, value_name = "N", default_value = "250", value_parser = integer(0..=10_000))]
     steps: usize,
@@ -105,6 +114,9 @@ impl Options {
     fn run(&self) -> Result<()> {
         if let Some(only) = &self.suite {
             return self.run_suite(only);
+        }
+        if let Some(only) = &self.graphs {
+            return self.run_graphs(only);
         }
         if let Some(path) = &self.from {
             return self.write(&table::from_csv(&std::fs::read_to_string(path)?)?);
@@ -154,6 +166,22 @@ impl Options {
             evolution::write(machine, folder)?;
         }
         self.write(&rows)
+    }
+
+    /// Runs the factorizations with the baselines; compares and writes them like the evaluation.
+    fn run_graphs(&self, only: &str) -> Result<()> {
+        let machines = self.simulate.parent().unwrap_or_else(|| std::path::Path::new("."));
+        let rows = graphs::run(machines, only, self.seeds)?;
+        let tables = graphs::tables(&rows);
+        tables.iter().for_each(|(_, table)| println!("{table}"));
+        if let Some(path) = &self.check {
+            same(&graphs::to_csv(&rows), path)?;
+        }
+        if let Some(folder) = &self.out {
+            std::fs::create_dir_all(folder)?;
+            graphs::write(&rows, folder)?;
+        }
+        self.page.iter().try_for_each(|page| table::update(page, &tables))
     }
 
     /// Runs the suite; compares and writes it like the evaluation.

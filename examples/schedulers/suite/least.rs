@@ -9,7 +9,7 @@ use crate::bound::Machine;
 use super::programs::{BLOCK, Kind, drawn};
 
 /// Tasks that are alike: the time of one on a CPU core and on a GPU, and their number.
-type Alike = ([f64; 2], f64);
+pub(crate) type Alike = ([f64; 2], f64);
 
 /// Returns nanoseconds for a time step, or for the graph; `None` if the machine has no times for it.
 pub(super) fn least_ns(kind: Kind, machine: &Machine, (units, cores): (usize, usize), gpus: usize) -> Option<f64> {
@@ -55,7 +55,7 @@ pub(super) fn least_ns(kind: Kind, machine: &Machine, (units, cores): (usize, us
 
 /// Returns the time in which GPUs, and CPU cores that together do `most` times as much as one, can do all of the
 /// work.
-fn area_ns(mut tasks: Vec<Alike>, most: f64, gpus: f64) -> f64 {
+pub(crate) fn area_ns(mut tasks: Vec<Alike>, most: f64, gpus: f64) -> f64 {
     tasks.sort_by(|(one, _), (other, _)| (other[0] / other[1]).total_cmp(&(one[0] / one[1])));
     let mut left = tasks.iter().map(|(ns, many)| ns[0] * many).sum::<f64>() / most;
     let mut taken = 0.0;

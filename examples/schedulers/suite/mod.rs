@@ -5,7 +5,7 @@
 //! on fresh data, and only the last run counts, because by then schedulers that learn have learned enough.
 
 mod chart;
-mod least;
+pub(crate) mod least;
 mod programs;
 
 use std::fmt::Write as _;
