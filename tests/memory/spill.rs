@@ -264,3 +264,33 @@ fn on_a_full_disk() {
         assert_eq!(rt.read(&tiles[1]).unwrap(), [2; LEN]);
     });
 }
+
+/// Data objects are released, and the runtime ends, while their tasks still wait for memory.
+#[test]
+#[cfg(target_os = "linux")]
+fn runtime_that_ends_with_released_data_and_pending_tasks_closes_its_file() {
+    let directory = std::env::temp_dir().join(format!("thalweg-ends-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let open = || for_each_file(&directory, |_| ());
+    for seed in 0..100 {
+        let mut lot = Random(seed + 1);
+        let rt = builder(lot.of(&["2:CPU:1", "3:CPU:1"]), seed % 2 == 0)
+            .host_memory(2 * TILE_BYTES)
+            .spill_to(&directory)
+            .build()
+            .unwrap();
+        let tiles: Vec<Data<u64>> = (0..12).map(|n| rt.data(vec![n; LEN])).collect();
+        for _ in 0..lot.below(40) {
+            let tile = &tiles[lot.below(12)];
+            if lot.below(8) == 0 {
+                rt.task("fails", tile.inout()).cpu(|_, _| Err("as planned")).submit().unwrap();
+            } else {
+                rt.task("fill", tile.output()).cpu(|_, x| x.fill(7)).submit().unwrap();
+            }
+        }
+        drop(tiles);
+        drop(rt);
+        assert_eq!(open(), 0, "seed {seed}");
+    }
+    std::fs::remove_dir(directory).unwrap();
+}

@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //! 1. `homes` contains the data objects whose homes can leave, and whether they are in memory. Others are not counted.
-//! 2. A home that is leaving is found by no task, like a leaving replica.
+//! 2. A home that is leaving is found by no task, like a leaving replica. A home that a task frees does not leave.
 //! 3. The host combines reductions after the task has given up its reservations, so the home of a data object stays
 //!    from the first task on that has such a reduction.
 
@@ -121,7 +121,18 @@ impl Residency {
             self.homes.iter_mut().for_each(|homes| _ = homes.resident.insert(data, true));
         }
         self.keep_reduced(task);
-        Ok(Reserved { homes: needed, ..self.at_home(task) })
+        let mut pinned = needed;
+        if let Some(data) = self.freed_by(task).filter(|data| !pinned.contains(data)) {
+            self.pin(&[(data, ReplicaId::HOME)], 1);
+            pinned.push(data);
+        }
+        Ok(Reserved { homes: pinned, ..self.at_home(task) })
+    }
+
+    /// Returns the data object whose home in memory a task frees. The task needs no content, but the home must not
+    /// leave once the driver may have freed it.
+    fn freed_by(&self, task: &OwnedTask) -> Option<DataId> {
+        forgotten_by(task).filter(|data| self.has_leavable_home(*data) && self.is_at_home(*data))
     }
 
     /// Like [`Self::reserve`], but beyond the limit, unless one of the homes is leaving.
