@@ -1,7 +1,7 @@
 //! HeteroPrio with spoliation (Agullo, Beaumont et al. 2016; Beaumont et al. 2017): ready tasks are sorted by how much
-//! faster a GPU is. An idle GPU takes the first task and an idle core the last; of equals, the one with the higher upward
-//! rank. An idle unit without a ready task *spoliates*: it restarts a task that runs on the other kind of unit if it
-//! would end it earlier, the one that ends last first.
+//! faster a GPU is. An idle GPU takes the first task and an idle core the last; of equals, the one with the higher
+//! upward rank. An idle unit without a ready task *spoliates*: it restarts a task that runs on the other kind of unit
+//! if it would end it earlier, the one that ends last first.
 
 use super::{Problem, ranks};
 
