@@ -106,11 +106,6 @@ impl GuardedCopy {
         Some(copy)
     }
 
-    /// Returns a copy with the same layout and without content. Returns `None` if memory is short.
-    pub(crate) fn alike(&self) -> Option<Self> {
-        Self::new(self.extents, self.strides, self.element_bytes)
-    }
-
     /// Returns the location of the copy, at which elements may be written while nothing else uses this value.
     pub(crate) fn site(&mut self) -> Site {
         let (front, strides) = (self.front, self.strides);

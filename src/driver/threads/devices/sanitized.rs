@@ -13,14 +13,19 @@ use crate::device::{Buffer, Device, DeviceCopy, End};
 use crate::error::{AccessFaults, DeviceError};
 use crate::ids::DeviceId;
 use crate::kernel::DeviceSite;
-use crate::memory::{GuardedCopy, sanitize};
+use crate::memory::GuardedCopy;
+use crate::memory::sanitize::{self, is_changed, is_copied};
 
 /// A region's copy on a device.
 pub(super) struct Sanitized {
     access: usize,
+    mode: Mode,
+    element_bytes: usize,
     original: DeviceSite,
     /// The content from before the body, with its zones.
     before: GuardedCopy,
+    /// Memory for the content after the body. It exists before the body runs, so that no result is lost for want of it.
+    after: GuardedCopy,
     buffer: Buffer,
 }
 
@@ -45,7 +50,7 @@ impl Devices {
         let on = &*self.devices[device.index()];
         let (mut access, mut copies) = (0, Vec::new());
         task.body().accesses(&mut |record| {
-            if sanitize::is_copied(record.mode) && !record.datum.is_unified() {
+            if is_copied(record.mode) && !record.datum.is_unified() {
                 copies.push((access, record.mode, record.datum.element_bytes));
             }
             access += 1;
@@ -53,9 +58,8 @@ impl Devices {
         let mut guards = Vec::new();
         for (access, mode, element_bytes) in copies {
             let original = sites[access];
-            let Some(mut before) = GuardedCopy::new(original.extents, original.strides, element_bytes) else {
-                continue;
-            };
+            let copy = || GuardedCopy::new(original.extents, original.strides, element_bytes);
+            let (Some(mut before), Some(after)) = (copy(), copy()) else { continue };
             let buffer = match on.allocate(before.bytes().len() as u64, element_bytes) {
                 Ok(buffer) => buffer,
                 Err(error @ DeviceError::OutOfMemory { .. }) => {
@@ -74,7 +78,7 @@ impl Devices {
             // SAFETY: both memories are separate, have all of these bytes, and are known only here.
             unsafe { on.copy_now(&DeviceCopy { from, to, ..flat })? };
             sites[access] = DeviceSite { base, offset_bytes: before.front(), strides: before.strides(), ..original };
-            guards.push(Sanitized { access, original, before, buffer });
+            guards.push(Sanitized { access, mode, element_bytes, original, before, after, buffer });
         }
         if !guards.is_empty() {
             self.sanitized.insert(task.shared().id, guards);
@@ -89,19 +93,16 @@ impl Devices {
         device: DeviceId,
         task: &OwnedTask,
     ) -> Result<Option<AccessFaults>, DeviceError> {
-        let Some((_, guards)) = self.sanitized.remove(&task.shared().id) else { return Ok(None) };
+        let Some((_, mut guards)) = self.sanitized.remove(&task.shared().id) else { return Ok(None) };
         let on = &*self.devices[device.index()];
-        let mut ended = Vec::new();
-        for Sanitized { access, original, before, buffer } in guards {
-            let Some(mut after) = before.alike() else { continue };
-            let (to, from, flat) = whole(on, &mut after, buffer.base());
+        for Sanitized { after, buffer, .. } in &mut guards {
+            let (to, from, flat) = whole(on, after, buffer.base());
             // SAFETY: both memories are separate and have all of these bytes, and the task's kernels have ended.
             unsafe { on.copy_now(&DeviceCopy { from, to, ..flat })? };
-            ended.push((access, original, before, after));
         }
-        let (mut faults, mut access, mut next) = (Vec::new(), 0, ended.iter().peekable());
+        let (mut faults, mut access, mut next) = (Vec::new(), 0, guards.iter().peekable());
         task.body().accesses(&mut |record| {
-            if let Some((_, _, before, after)) = next.next_if(|ended| ended.0 == access) {
+            if let Some(Sanitized { before, after, .. }) = next.next_if(|guard| guard.access == access) {
                 let find = sanitize::Finding { access, record };
                 // SAFETY: the content from before has the region's extents, and belongs to this function.
                 unsafe { find.all(after, before.site_to_read(), &mut faults) };
@@ -111,20 +112,11 @@ impl Devices {
         if !faults.is_empty() {
             return Ok(Some(AccessFaults(faults)));
         }
-        let (mut access, mut written) = (0, Vec::new());
-        task.body().accesses(&mut |record| {
-            if sanitize::is_changed(record.mode) {
-                written.push((access, record.datum.element_bytes));
-            }
-            access += 1;
-        });
-        for (access, original, _, after) in &ended {
-            if let Some((_, element_bytes)) = written.iter().find(|(written, _)| written == access) {
-                let from = host_end(after.site_to_read());
-                let copy = DeviceCopy { from, to: on.end(*original), ..shape(original, *element_bytes) };
-                // SAFETY: the task has not ended yet, so the region is still the task's; the copy has its extents.
-                unsafe { on.copy_now(&copy)? };
-            }
+        for Sanitized { element_bytes, original, after, .. } in guards.iter().filter(|guard| is_changed(guard.mode)) {
+            let from = host_end(after.site_to_read());
+            let copy = DeviceCopy { from, to: on.end(*original), ..shape(original, *element_bytes) };
+            // SAFETY: the task has not ended yet, so the region is still the task's; the copy has its extents.
+            unsafe { on.copy_now(&copy)? };
         }
         Ok(None)
     }
