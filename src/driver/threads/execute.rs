@@ -10,7 +10,7 @@
 use super::devices::Devices;
 use super::host::Host;
 use super::state::Threads;
-use crate::depend::{Context, Env, OwnedTask, Site};
+use crate::depend::{Context, Env, OwnedTask};
 use crate::device::{Execution, Synchronous};
 use crate::driver::Driver;
 use crate::driver::shared::Ran;
@@ -255,8 +255,8 @@ impl Threads {
         Launch { mut task, unit, places, across, .. }: Launch,
     ) {
         let context = Context { device: Some(device), ..self.context_of(host, unit) };
-        let sites: Vec<Option<Site>> = match devices.sites(&task, &places) {
-            Ok(sites) => sites.into_iter().map(Some).collect(),
+        let sites = match devices.sites(&task, &places) {
+            Ok(sites) => sites,
             Err(refusal) => return self.react(|out| self.shared.engine.on(Event::Refused(task, Some(refusal)), out)),
         };
         let (env, slot) = (Env { context: &context, sites: Some(&sites) }, Some(host.slot()));

@@ -160,17 +160,21 @@ impl Devices {
     }
 
     /// Returns the addresses of a task's regions, for a task launched on an emulated device.
-    pub(super) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<Site>, (DeviceId, DeviceError)> {
+    pub(super) fn sites(
+        &self,
+        task: &OwnedTask,
+        places: &[ReplicaRef],
+    ) -> Result<Vec<Option<Site>>, (DeviceId, DeviceError)> {
         let mut sites = Vec::with_capacity(places.len());
         let mut failed = None;
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
             let place = &places[sites.len()];
             sites.push(match self.end(place, block, datum.element_bytes) {
-                Ok(End::Host { first, strides, .. }) => Site { first, strides },
+                Ok(End::Host { first, strides, .. }) => Some(Site { first, strides }),
                 Ok(End::Device(_)) => unreachable!("emulated devices are in host memory"),
                 Err(error) => {
                     failed = place.space.device().map(|device| (device, error));
-                    Site { first: std::ptr::null_mut(), strides: [0; MAX_DIMS] }
+                    None
                 }
             });
         });
