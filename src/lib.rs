@@ -122,10 +122,12 @@ pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 #[doc(hidden)] // inference finds them
 pub use runtime::{Accept, Clear, LoopBody, Returning};
+#[cfg(unix)]
+pub use runtime::{ArrayFile, FileArray};
 pub use runtime::{
-    ArrayFile, Builder, CancelOnDrop, Explanation, FileArray, LinkStatistics, LoopBuilder, Pending, PendingTask,
-    PendingTasks, Reading, Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics,
-    TaskBuilder, TaskGroup, TaskHandle, WaitReason, WaitStep,
+    Builder, CancelOnDrop, Explanation, LinkStatistics, LoopBuilder, Pending, PendingTask, PendingTasks, Reading,
+    Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics, TaskBuilder, TaskGroup,
+    TaskHandle, WaitReason, WaitStep,
 };
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};

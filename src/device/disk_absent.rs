@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 /// A disk that cannot exist.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Disk {}
 
 impl Disk {

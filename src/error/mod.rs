@@ -9,6 +9,7 @@ mod build;
 mod chain;
 mod device;
 mod failure;
+#[cfg(unix)]
 mod file;
 mod run;
 mod subject;
@@ -20,6 +21,7 @@ pub use build::BuildError;
 pub use device::DeviceError;
 pub(crate) use failure::Cancelled;
 pub use failure::{FailureReason, Failures, TaskFailure};
+#[cfg(unix)]
 pub use file::FileError;
 pub use run::RunError;
 pub(crate) use subject::Called;

@@ -36,6 +36,7 @@ mod kind;
 mod lease;
 mod lent;
 mod lent_value;
+#[cfg(unix)]
 pub(crate) mod npy;
 mod outcome;
 mod parameter;

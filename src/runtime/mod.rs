@@ -27,6 +27,7 @@ mod end;
 mod entrance;
 mod explain;
 mod export;
+#[cfg(unix)]
 mod files;
 mod fill;
 mod for_each;
@@ -59,6 +60,7 @@ mod wait;
 pub use crate::driver::reasons::{PendingTask, PendingTasks, WaitReason, WaitStep};
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
+#[cfg(unix)]
 pub use files::{ArrayFile, FileArray};
 pub use for_each::{LoopBody, LoopBuilder};
 pub use futures::Reading;

@@ -16,6 +16,7 @@ use crate::memory::DataCell;
 use crate::memory::dlpack::{DlDevice, LentSite};
 use crate::region::{Block, MAX_DIMS};
 use parking_lot::{Mutex, MutexGuard};
+#[cfg(unix)]
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -196,6 +197,7 @@ impl Threads {
     }
 
     /// Makes a part of a file the first replica of a new data object, which has a home that can leave for the disk.
+    #[cfg(unix)]
     pub(crate) fn open(&self, datum: &Datum, file: Arc<File>, position: u64) {
         let engine = &self.shared.engine;
         let replica = engine.new_replica();

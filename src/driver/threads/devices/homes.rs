@@ -102,6 +102,7 @@ impl Devices {
     ///
     /// # Panics
     /// Panics if there is no disk.
+    #[cfg(unix)]
     pub(in crate::driver::threads) fn open(&self, replica: ReplicaId, file: Arc<File>, position: u64) -> SpaceId {
         let disk = self.disk.as_ref().expect("only a runtime with a disk opens files");
         self.replicas.insert(replica, Memory { buffer: disk.adopt(file, position), strides: None });
