@@ -12,14 +12,15 @@
 //!   Symmetric Linear Algebra Kernels", SPAA 2022).
 //! - Both: each operand is copied to the device at least once, and each result back.
 
-#[allow(dead_code, reason = "the example `cholesky` shares this file")]
+#[path = "cholesky/factor.rs"]
+mod factor;
 #[path = "cholesky/kernels.rs"]
 mod kernels;
 
 use std::error::Error;
 
 use clap::Parser;
-use kernels::{gemm, potrf, trsm};
+use factor::{element, factor};
 use ndarray::Array2;
 use ndarray::linalg::general_mat_mul;
 use thalweg::Eviction;
@@ -136,8 +137,9 @@ impl Case {
                 c
             }
             Problem::Cholesky => {
-                let a = matrix(|n, i, j| if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 });
-                cholesky(&rt, &a)?;
+                let a = matrix(element);
+                let tiles = a.tiles([TILE, TILE]);
+                factor(&rt, self.tiles, |i, j| tiles.part([i, j]))?;
                 a
             }
         };
@@ -173,27 +175,6 @@ fn product(rt: &Runtime, matrices: [&Data<f64, Ix2>; 3]) -> Result<(), SubmitErr
                     .cpu(|_, (a, b, mut c)| general_mat_mul(1.0, &a, &b, 1.0, &mut c))
                     .submit()?;
             }
-        }
-    }
-    Ok(())
-}
-
-/// Submits the factorization, as in the example `cholesky`.
-fn cholesky(rt: &Runtime, a: &Data<f64, Ix2>) -> Result<(), SubmitError> {
-    let a = a.tiles([TILE, TILE]);
-    let (tiles, a) = (a.shape()[0], |i, j| a.part([i, j]));
-    for k in 0..tiles {
-        rt.task("potrf", a(k, k).inout()).cpu(|_, a| potrf(a)).submit()?;
-        for i in k + 1..tiles {
-            rt.task("trsm", (a(k, k).input(), a(i, k).inout())).cpu(|_, (l, a)| trsm(l, a)).submit()?;
-        }
-        for i in k + 1..tiles {
-            for j in k + 1..i {
-                let accesses = (a(i, k).input(), a(j, k).input(), a(i, j).inout());
-                rt.task("gemm", accesses).cpu(|_, (left, right, mut a)| gemm(left, right, &mut a)).submit()?;
-            }
-            let accesses = (a(i, k).input(), a(i, i).inout());
-            rt.task("syrk", accesses).cpu(|_, (left, mut a)| gemm(left, left, &mut a)).submit()?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ step "tests of the benchmarks' numerics, of the examples, the guide and the comm
 # All members at once, as the examples are built: with the same features, so that nothing is compiled again.
 cargo test --release --quiet --test mz --test lanes --test cg_numerics --test guide --test originals --test programs \
     --test numpy --test doctor --test kernel --test trace --test sim --bin thalweg --example jacobi --example 09_own_scheduler --example quicksort \
-    --example schedulers --example matmul --example fft2d
+    --example schedulers --example matmul --example fft2d --example eviction
 step "examples, verified"
 example hello
 example ingest

@@ -4,11 +4,12 @@
 //! further right. The program never says which tiles of later steps can already be processed, because that follows from
 //! the tiles that each task declares.
 //!
-//! With `--nested`, the same factorization recurses on halves ([`nested`]). With `--host-memory`, each tile is an array
-//! of its own, so that tiles can leave for a disk ([`out_of_core`]).
+//! With `--nested`, the same factorization recurses on halves ([`nested`]). With `--host-memory`, each tile is a
+//! separate array, so that tiles can leave for a disk ([`out_of_core`]).
 
 #[path = "../common/mod.rs"]
 mod common;
+mod factor;
 mod kernels;
 mod nested;
 mod out_of_core;
@@ -18,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::{Machine, Outcome, integer};
+use factor::{element, factor};
 use kernels::{gemm, potrf, trsm};
 use nalgebra::DMatrix;
 use ndarray::{Array2, Axis, s};
-use thalweg::prelude::*;
 
 /// Largest matrix size whose factor is compared element by element with that of another library. Larger matrices are
 /// checked by a product with a vector.
@@ -73,26 +74,6 @@ fn main() -> ExitCode {
     })
 }
 
-/// Submits the factorization of a matrix of this many tiles along each side, given each tile.
-fn factor<'a>(rt: &Runtime, tiles: usize, a: impl Fn(usize, usize) -> Region<'a, f64, Ix2>) -> Result<(), SubmitError> {
-    for k in 0..tiles {
-        rt.task("potrf", (a(k, k).inout(),)).cpu(|_, (a,)| potrf(a)).submit()?;
-        for i in k + 1..tiles {
-            let accesses = (a(k, k).input(), a(i, k).inout());
-            rt.task("trsm", accesses).cpu(|_, (l, a)| trsm(l, a)).submit()?;
-        }
-        for i in k + 1..tiles {
-            for j in k + 1..i {
-                let accesses = (a(i, k).input(), a(j, k).input(), a(i, j).inout());
-                rt.task("gemm", accesses).cpu(|_, (left, right, mut a)| gemm(left, right, &mut a)).submit()?;
-            }
-            let accesses = (a(i, k).input(), a(i, i).inout());
-            rt.task("syrk", accesses).cpu(|_, (left, mut a)| gemm(left, left, &mut a)).submit()?;
-        }
-    }
-    Ok(())
-}
-
 /// Factors tile by tile in plain loops.
 fn factor_serially(a: &mut Array2<f64>, tile: usize) {
     let n = a.nrows();
@@ -110,11 +91,6 @@ fn factor_serially(a: &mut Array2<f64>, tile: usize) {
             }
         }
     }
-}
-
-/// Returns an element of a symmetric matrix that is positive definite because it is diagonally dominant.
-fn element(n: usize, i: usize, j: usize) -> f64 {
-    if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 }
 }
 
 fn matrix(n: usize) -> Array2<f64> {

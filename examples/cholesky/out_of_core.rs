@@ -6,8 +6,8 @@
 use ndarray::Array1;
 use thalweg::prelude::*;
 
-use crate::common::{Outcome, Result};
-use crate::{element, factor};
+use crate::common::{Outcome, Result, copied_bytes};
+use crate::factor::{element, factor};
 
 /// Factors a matrix of `size` rows in tiles of `tile` rows, with this many bytes of host memory.
 pub(crate) fn run(rt: &Runtime, size: usize, tile: usize, bytes: u64) -> Result<Outcome> {
@@ -25,10 +25,10 @@ pub(crate) fn run(rt: &Runtime, size: usize, tile: usize, bytes: u64) -> Result<
     }
     rt.wait()?;
     let at = |i: usize, j: usize| tiles[i * (i + 1) / 2 + j].all();
-    let (start, before) = (rt.now(), moved(rt));
+    let (start, before) = (rt.now(), copied_bytes(rt));
     factor(rt, rows.len(), at)?;
     rt.wait()?;
-    let (elapsed, moved) = (rt.now() - start, moved(rt) - before);
+    let (elapsed, moved) = (rt.now() - start, copied_bytes(rt) - before);
     let n = size as f64;
     println!("{:.2} Gflop/s", n.powi(3) / 3.0 / elapsed.as_secs_f64() / 1e9);
     // Beaumont, Eyraud-Dubois, Vérité, Langou: I/O-Optimal Algorithms for Symmetric Linear Algebra Kernels, SPAA 2022.
@@ -37,11 +37,6 @@ pub(crate) fn run(rt: &Runtime, size: usize, tile: usize, bytes: u64) -> Result<
     let error = largest_error(rt, size, tile, at)?;
     println!("{size} x {size}, error {error:.1e}");
     Ok(Outcome { elapsed, verified: Some(error < 1e-10) })
-}
-
-/// Returns the number of bytes copied so far.
-fn moved(rt: &Runtime) -> u64 {
-    rt.statistics().links.iter().map(|link| link.bytes).sum()
 }
 
 /// Returns the largest difference between L (Lᵀ v) and A v, divided by the number of rows.

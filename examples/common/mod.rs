@@ -164,3 +164,9 @@ fn conclude(verified: bool) -> ExitCode {
     println!("{}", if verified { "VERIFIED" } else { "NOT VERIFIED" });
     if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
+
+/// Returns the number of bytes that the runtime has copied between memories so far.
+#[allow(dead_code, reason = "not every program needs it")]
+pub(crate) fn copied_bytes(rt: &Runtime) -> u64 {
+    rt.statistics().links.iter().map(|link| link.bytes).sum()
+}

@@ -15,7 +15,7 @@ use std::time::Duration;
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use thalweg::prelude::*;
 
-use super::common::{self, Outcome};
+use super::common::{self, Outcome, copied_bytes};
 use super::reach::Reach;
 use super::sweep::relax;
 use super::{Grid, Options};
@@ -35,7 +35,7 @@ pub(super) fn run(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
             .submit()?;
     }
     rt.wait()?;
-    let (start, before) = (rt.now(), moved(rt));
+    let (start, before) = (rt.now(), copied_bytes(rt));
     for _ in 0..sweeps {
         for i in 0..rows.len() {
             rt.task("relax", (old[i].input(), new[i].output())).cpu(|_, (old, new)| sweep(&old, new)).submit()?;
@@ -49,7 +49,7 @@ pub(super) fn run(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
         mem::swap(&mut old, &mut new);
     }
     rt.wait()?;
-    let (elapsed, moved) = (rt.now() - start, moved(rt) - before);
+    let (elapsed, moved) = (rt.now() - start, copied_bytes(rt) - before);
     println!("{0} x {0} unknowns, {sweeps} sweeps", options.size);
     println!("{:.2} GB to and from the disk, {:.0} MB/s", moved as f64 / 1e9, rate(moved, elapsed) / 1e6);
     let largest = rt.scalar(0.0);
@@ -64,11 +64,6 @@ pub(super) fn run(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     let error = rt.read(&largest)?[0];
     println!("error {error:.2e}");
     Ok(Outcome { elapsed, verified: Some(error < 1e-12) })
-}
-
-/// Returns the number of bytes copied so far.
-fn moved(rt: &Runtime) -> u64 {
-    rt.statistics().links.iter().map(|link| link.bytes).sum()
 }
 
 fn rate(bytes: u64, elapsed: Duration) -> f64 {

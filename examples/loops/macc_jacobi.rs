@@ -94,7 +94,7 @@ fn main() -> ExitCode {
         println!("change {:.10e}", changes.last().copied().unwrap_or(0.0));
         let found = rt.take(u)?;
         if rt.machine().num_devices() > 0 {
-            let copied: u64 = rt.statistics().links.iter().map(|link| link.bytes).sum();
+            let copied = common::copied_bytes(rt);
             let [baseline, optimised] = openacc_bytes(n, sweeps);
             println!("copied {copied} bytes; OpenACC copies {baseline} in the baseline, {optimised} optimised");
         }
