@@ -162,6 +162,18 @@ fn for_each_file(directory: &std::path::Path, change: impl Fn(std::fs::File)) ->
     files
 }
 
+/// Returns a runtime and four tiles filled with `first` and the numbers after it. Two of the tiles fit into memory.
+#[cfg(target_os = "linux")]
+fn spilled(directory: &std::path::Path, first: u64) -> (Runtime, Vec<Data<u64>>) {
+    let rt = builder("1:CPU:1", false).host_memory(2 * TILE_BYTES).spill_to(directory).build().unwrap();
+    let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(LEN)).collect();
+    for (n, tile) in (first..).zip(&tiles) {
+        rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n)).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    (rt, tiles)
+}
+
 /// Changes a byte of each block.
 #[cfg(target_os = "linux")]
 fn corrupt(file: std::fs::File) {
@@ -178,12 +190,7 @@ fn corrupt(file: std::fs::File) {
 fn file_that_was_cut_fails_its_task_and_nothing_else() {
     watched("cut", || {
         let folder = tempfile::tempdir().unwrap();
-        let rt = builder("1:CPU:1", false).host_memory(2 * TILE_BYTES).spill_to(folder.path()).build().unwrap();
-        let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(LEN)).collect();
-        for (n, tile) in tiles.iter().enumerate() {
-            rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64 + 1)).submit().unwrap();
-        }
-        rt.wait().unwrap();
+        let (rt, tiles) = spilled(folder.path(), 1);
         assert_eq!(for_each_file(folder.path(), |file| file.set_len(TILE_BYTES / 2).unwrap()), 1);
         rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
         let failed = failures(rt.wait());
@@ -207,12 +214,7 @@ fn file_that_was_cut_fails_its_task_and_nothing_else() {
 fn changed_block_fails_its_task_and_nothing_else() {
     watched("corrupt", || {
         let folder = tempfile::tempdir().unwrap();
-        let rt = builder("1:CPU:1", false).host_memory(2 * TILE_BYTES).spill_to(folder.path()).build().unwrap();
-        let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(LEN)).collect();
-        for (n, tile) in tiles.iter().enumerate() {
-            rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64)).submit().unwrap();
-        }
-        rt.wait().unwrap();
+        let (rt, tiles) = spilled(folder.path(), 0);
         assert!(for_each_file(folder.path(), corrupt) > 0);
         rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
         let failed = failures(rt.wait());
