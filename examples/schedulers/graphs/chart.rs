@@ -1,5 +1,5 @@
-//! Performance profile (Dolan & Moré 2002): for each scheduler, the part of the cases in which its warm runs take at
-//! most so many times as long as the best scheduler's.
+//! Performance profile (Dolan & Moré 2002): for each scheduler, the share of the cases in which the ratio of its warm
+//! time to the best scheduler's is at most the value on the horizontal axis.
 
 use std::path::Path;
 

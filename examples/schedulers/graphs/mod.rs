@@ -30,7 +30,7 @@ const DEVIATION: f64 = 0.02;
 /// Number of runs of a policy that learns.
 const RUNS: usize = 3;
 
-/// The machines, with their numbers of cores, one of which leads each GPU, and of GPUs.
+/// The machines, with their numbers of cores and of GPUs. One core leads each GPU.
 const MACHINES: [(&str, usize, usize); 4] =
     [("mirage", 12, 3), ("attila", 12, 3), ("idgraf", 12, 8), ("sirocco", 24, 4)];
 

@@ -21,7 +21,7 @@ pub(crate) mod ranks;
 pub(crate) struct Problem {
     /// Time of each task on each unit.
     pub(crate) cost: Vec<Vec<f64>>,
-    /// Predecessors of each task, all of which come before it, with the amount of data that each passes on.
+    /// Predecessors of each task, with the amount of data that each passes on. They come before the task.
     pub(crate) after: Vec<Vec<(usize, f64)>>,
     /// Time to pass one unit of data from one unit to another; 0 if they share a memory.
     pub(crate) link: Vec<Vec<f64>>,

@@ -1,9 +1,9 @@
 //! Times of each index on each unit: measured ones, and estimates for the others.
 //!
 //! An index that has not run on a unit is expected to take its time on units of that kind, multiplied by the unit's
-//! *factor*: how much longer the unit takes than the mean of its kind. Factors are determined from two instances, of
-//! which the second one gives each unit the indices of its predecessor ([`Known::compare`]), because a unit that ends
-//! early may be fast or may have easy indices. An index that has not run on a kind at all is expected to take its
+//! *factor*: how much longer the unit takes than the mean of its kind. Two instances determine the factors: the
+//! second gives each unit the indices of its predecessor ([`Known::compare`]), because a unit that ends early may be
+//! fast or may have easy indices. An index that has not run on a kind at all is expected to take its
 //! weight times the kind's mean.
 //!
 //! Invariant: a measured time is never replaced by an estimate.
