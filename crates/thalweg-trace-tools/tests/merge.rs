@@ -125,6 +125,29 @@ fn message_joins_its_sender_and_its_receiver() {
     assert_eq!(sender_and_receiver("src/main.rs").dependences.len(), 1);
 }
 
+/// A message takes 2,000 ns, in which one of the receiver's two units computes for 1,000 ns.
+#[test]
+fn time_of_a_message_is_hidden_by_the_tasks_of_its_receiver() {
+    let [mut first, mut second] = [on_units(&["CPU"]), on_units(&["CPU", "CPU"])];
+    task(&mut first, "send to 1", 1, 0, 10_000, 10_010);
+    task(&mut first, "work", 1, 0, 10_010, 13_000);
+    let receive = task(&mut second, "receive from 0", 2, 1, 10, 20);
+    second.tasks[receive].finished = Some(12_000);
+    task(&mut second, "work", 3, 0, 10_500, 11_500);
+    task(&mut second, "work", 3, 0, 11_900, 11_900);
+    for trace in [&mut first, &mut second] {
+        let messages = trace.sites.iter_mut().filter(|site| site.name != "work");
+        messages.for_each(|site| site.file = "crates/thalweg-mpi/src/transfer.rs".to_owned());
+    }
+    let merged = merge(ranks([first, second]));
+    let analysis = Analysis::of(&merged);
+    let [link] = &analysis.messages[..] else { panic!("{:?}", analysis.messages) };
+    assert_eq!((&link.from[..], &link.to[..], link.messages, link.time, link.hidden), ("0", "1", 1, 2000, 500));
+    let summary = thalweg_trace_tools::summary::summary(&merged, &analysis);
+    let line = "messages       rank 0 → 1: 1 message, 2 µs on average, 25 % of it hidden by tasks";
+    assert!(summary.lines().any(|found| found == line), "{summary}");
+}
+
 #[test]
 fn idle_rank_waits_for_its_own_tasks_only() {
     let analysis = Analysis::of(&sender_and_receiver("crates/thalweg-mpi/src/transfer.rs"));

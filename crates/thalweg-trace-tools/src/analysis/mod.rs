@@ -14,6 +14,7 @@
 
 mod critical;
 mod estimates;
+mod messages;
 mod names;
 mod prepare;
 mod sentences;
@@ -28,6 +29,7 @@ mod verdict;
 
 pub use critical::{CriticalStep, Reason};
 pub use estimates::PolicyUse;
+pub use messages::MessageUse;
 pub use names::{KindUse, NameUse};
 pub use shares::{Shares, UnitUse};
 pub use timeline::{Activity, Program, Stretch};
@@ -65,6 +67,8 @@ pub struct Analysis {
     pub transfers: Vec<Transfer>,
     /// Copies per data object, most bytes first.
     pub traffic: Vec<DataTraffic>,
+    /// Messages per pair of ranks, if the trace is merged from those of several.
+    pub messages: Vec<MessageUse>,
     /// The tasks on the longest path through dependences, in order, each with the reason for its start.
     pub critical: Vec<CriticalStep>,
     /// The length of the critical path: the sum of its bodies' durations.
@@ -89,6 +93,7 @@ impl Analysis {
         units.iter().for_each(|unit| shares.add(&unit.shares));
         let (names, body_p50, [wait_p50, wait_p99]) = names::by_name(&prepared);
         let (transfers, traffic) = (transfers::by_link(trace), transfers::by_data(trace));
+        let messages = messages::by_ranks(&prepared);
         let (critical_ns, critical, chain) = critical::paths(&prepared);
         let (decisions, policies) = (transfers::by_instance(&prepared), estimates::by_policy(&prepared));
         let (begin, end) = (prepared.begin, prepared.end);
@@ -104,6 +109,7 @@ impl Analysis {
             wait_p99,
             transfers,
             traffic,
+            messages,
             critical,
             critical_ns,
             chain,

@@ -4,7 +4,7 @@
 //! data objects.
 
 use super::items::Row;
-use crate::analysis::{Activity, Analysis, DataTraffic, InstanceUse, NameUse, Shares, Stretch, Transfer};
+use crate::analysis::{Activity, Analysis, DataTraffic, InstanceUse, MessageUse, NameUse, Shares, Stretch, Transfer};
 use crate::rows::Owner;
 use crate::{Site, Trace};
 use serde_json::{Value, json};
@@ -49,6 +49,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis) -> Value {
         "units_use": analysis.units.iter().map(|unit| json!([unit.tasks, shares(&unit.shares)])).collect::<Value>(),
         "verdict": { "limit": analysis.verdict.limit.name(), "sentence": analysis.verdict.sentence },
         "critical_ns": analysis.critical_ns,
+        "messages": analysis.messages.iter().map(messages).collect::<Value>(),
         "transfers": analysis.transfers.iter().map(transfer).collect::<Value>(),
         "traffic": analysis.traffic.iter().take(OBJECTS).map(traffic).collect::<Value>(),
         "decisions": decisions(&analysis.decisions),
@@ -73,6 +74,10 @@ fn transfer(of: &Transfer) -> Value {
         "from": of.from, "to": of.to, "copies": of.copies, "bytes": of.bytes, "time": of.time, "waited": of.waited,
         "evicted": of.evicted,
     })
+}
+
+fn messages(of: &MessageUse) -> Value {
+    json!({ "from": of.from, "to": of.to, "messages": of.messages, "time": of.time, "hidden": of.hidden })
 }
 
 fn traffic(of: &DataTraffic) -> Value {

@@ -10,7 +10,7 @@ mod tables;
 pub use compare::{Run, compare};
 
 use crate::Trace;
-use crate::analysis::{Activity, Analysis, NameUse, PolicyUse, UnitUse};
+use crate::analysis::{Activity, Analysis, MessageUse, NameUse, PolicyUse, UnitUse};
 use crate::rows::Owner;
 use crate::text::{bytes, counted, duration, one_line, ratio, share};
 use std::collections::BTreeMap;
@@ -38,7 +38,8 @@ pub fn summary(trace: &Trace, analysis: &Analysis) -> String {
     lines.extend(units(trace, analysis));
     let estimates = estimates(analysis);
     lines.extend(names(trace, analysis, NAMES - estimates.len()));
-    lines.extend(links(trace, analysis));
+    let messages = messages(analysis);
+    lines.extend(if messages.is_empty() { links(trace, analysis) } else { messages });
     lines.extend(estimates);
     lines.extend(paths(trace, analysis));
     lines.extend(wrapped("verdict", &analysis.verdict.sentence));
@@ -199,6 +200,31 @@ fn links(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     if !others.is_empty() {
         let size = bytes(others.iter().fold(0, |sum, link| sum.saturating_add(link.bytes)));
         lines.push(line("", &format!("{}: {size}", counted(others.len() as u64, "other link"))));
+    }
+    lines
+}
+
+/// Lists the messages between ranks, those with the most time that is not hidden first.
+fn messages(analysis: &Analysis) -> Vec<String> {
+    let mut links: Vec<&MessageUse> = analysis.messages.iter().collect();
+    links.sort_by_key(|link| std::cmp::Reverse(link.time - link.hidden.min(link.time)));
+    let text = |way: &str, (messages, time, hidden): (u64, u64, u64)| {
+        let mean = duration(time.checked_div(messages).unwrap_or(0));
+        let hidden = share(hidden, time);
+        line(
+            "messages",
+            &format!("{way}: {}, {mean} on average, {hidden} of it hidden by tasks", counted(messages, "message")),
+        )
+    };
+    let of_link = |link: &&MessageUse| {
+        text(&format!("rank {} → {}", link.from, link.to), (link.messages, link.time, link.hidden))
+    };
+    let mut lines: Vec<String> = links.iter().take(LINKS).map(of_link).collect();
+    let others = links.get(LINKS..).unwrap_or_default();
+    if !others.is_empty() {
+        let sum = |of: fn(&MessageUse) -> u64| others.iter().map(|link| of(link)).fold(0, u64::saturating_add);
+        let sums = (sum(|link| link.messages), sum(|link| link.time), sum(|link| link.hidden));
+        lines.push(text(&counted(others.len() as u64, "other pair"), sums));
     }
     lines
 }

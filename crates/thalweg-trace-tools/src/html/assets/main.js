@@ -36,6 +36,7 @@ async function main() {
   fillNames(app);
   fillPaths(app);
   fillTransfers(app);
+  fillMessages(app);
   fillDecisions(app);
   fillKeys();
   paintSwatches(document);

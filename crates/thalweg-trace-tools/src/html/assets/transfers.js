@@ -1,4 +1,4 @@
-// Copies between memories: a matrix of bytes, and the data objects that were copied most.
+// Copies between memories: a matrix of bytes, and the data objects that were copied most. Messages between ranks.
 
 function fillTransfers(app) {
   const { trace } = app,
@@ -73,6 +73,36 @@ function fillTransfers(app) {
           element('td', {}, formatCount(copies)),
           element('td', {}, formatBytes(bytes)),
           element('td', {}, returns > 0 ? `${formatCount(returns)} ×` : '–'),
+        ),
+      ),
+    ),
+  );
+}
+
+function fillMessages(app) {
+  const { messages } = app.trace.head;
+  find('messages').hidden = messages.length === 0;
+  const row = (cells, name) =>
+    element(
+      'tr',
+      {},
+      cells.map((cell) => element(name, name === 'th' ? { scope: 'col' } : {}, cell)),
+    );
+  find('links').append(
+    element('thead', {}, row(['From', 'To', 'Messages', 'Mean time', 'Hidden by tasks'], 'th')),
+    element(
+      'tbody',
+      {},
+      messages.map(({ from, to, messages: number, time, hidden }) =>
+        row(
+          [
+            `rank ${from}`,
+            `rank ${to}`,
+            formatCount(number),
+            formatTime(Math.round(time / number)),
+            time > 0 ? `${Math.round((100 * hidden) / time)} %` : '–',
+          ],
+          'td',
         ),
       ),
     ),
