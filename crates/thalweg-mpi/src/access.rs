@@ -76,15 +76,13 @@ pub trait Accesses: Steps {
     type Held;
     /// The accesses of the local task.
     #[doc(hidden)]
-    type Local<'a>: thalweg::task::Accesses<Stored = Self::Stored>
-    where
-        Self: 'a;
+    type Local<'a>: thalweg::task::Accesses<Stored = Self::Stored>;
 
     #[doc(hidden)]
     fn hold(&self) -> Self::Held;
 
     #[doc(hidden)]
-    fn local<'a>(&'a self, held: &'a Self::Held) -> Self::Local<'a>;
+    fn local<'a>(&self, held: &'a Self::Held) -> Self::Local<'a>;
 }
 
 /// Accesses that serve any number of tasks, one after the other, as those of a [recording](crate::Recording) do. Those
@@ -244,13 +242,13 @@ macro_rules! accesses {
         impl<T: Element, S: Dims> Accesses for $name<'_, T, S> {
             type Stored = <$local<'static, T, S> as AccessSpec>::Stored;
             type Held = Data<T, S>;
-            type Local<'a> = $local<'a, T, S> where Self: 'a;
+            type Local<'a> = $local<'a, T, S>;
 
             fn hold(&self) -> Data<T, S> {
                 self.0.local()
             }
 
-            fn local<'a>(&'a self, held: &'a Data<T, S>) -> $local<'a, T, S> {
+            fn local<'a>(&self, held: &'a Data<T, S>) -> $local<'a, T, S> {
                 held.block(self.0.block).$make()
             }
         }
@@ -357,10 +355,7 @@ impl<T: Element, S: Dims, R: Reducer<T>> Repeated for Reduces<'_, T, S, R> {}
 impl<T: Element, S: Dims, R: Reducer<T>> Accesses for Reduces<'_, T, S, R> {
     type Stored = <Inout<'static, T, S> as AccessSpec>::Stored;
     type Held = Data<T, S>;
-    type Local<'a>
-        = Inout<'a, T, S>
-    where
-        Self: 'a;
+    type Local<'a> = Inout<'a, T, S>;
 
     fn hold(&self) -> Data<T, S> {
         let identities = Array::from_elem(S::of(&self.tile.block.extents()), self.reducer.identity());
@@ -369,7 +364,7 @@ impl<T: Element, S: Dims, R: Reducer<T>> Accesses for Reduces<'_, T, S, R> {
         contribution
     }
 
-    fn local<'a>(&'a self, held: &'a Data<T, S>) -> Inout<'a, T, S> {
+    fn local<'a>(&self, held: &'a Data<T, S>) -> Inout<'a, T, S> {
         held.inout()
     }
 }
@@ -385,16 +380,13 @@ impl<A: Repeated> Repeated for Vec<A> {}
 impl<A: Accesses> Accesses for Vec<A> {
     type Stored = memory::List<A::Stored>;
     type Held = Vec<A::Held>;
-    type Local<'a>
-        = Vec<A::Local<'a>>
-    where
-        Self: 'a;
+    type Local<'a> = Vec<A::Local<'a>>;
 
     fn hold(&self) -> Self::Held {
         self.iter().map(A::hold).collect()
     }
 
-    fn local<'a>(&'a self, held: &'a Self::Held) -> Self::Local<'a> {
+    fn local<'a>(&self, held: &'a Self::Held) -> Self::Local<'a> {
         self.iter().zip(held).map(|(access, held)| access.local(held)).collect()
     }
 }
@@ -413,13 +405,13 @@ macro_rules! tuples {
         impl<$($a: Accesses),*> Accesses for ($($a,)*) {
             type Stored = ($($a::Stored,)*);
             type Held = ($($a::Held,)*);
-            type Local<'a> = ($($a::Local<'a>,)*) where Self: 'a;
+            type Local<'a> = ($($a::Local<'a>,)*);
 
             fn hold(&self) -> Self::Held {
                 ($(self.$i.hold(),)*)
             }
 
-            fn local<'a>(&'a self, held: &'a Self::Held) -> Self::Local<'a> {
+            fn local<'a>(&self, held: &'a Self::Held) -> Self::Local<'a> {
                 ($(self.$i.local(&held.$i),)*)
             }
         }

@@ -147,14 +147,11 @@ impl<A> Steps for Bound<A> {
 impl<A: task::Accesses> Accesses for Bound<A> {
     type Stored = A::Stored;
     type Held = ();
-    type Local<'a>
-        = A
-    where
-        Self: 'a;
+    type Local<'a> = A;
 
     fn hold(&self) {}
 
-    fn local<'a>(&'a self, (): &'a ()) -> A {
+    fn local<'a>(&self, (): &'a ()) -> A {
         self.accesses.borrow_mut().take().expect("a task is submitted once")
     }
 }

@@ -208,13 +208,14 @@ impl Core {
                 Ok(true) => break,
                 Ok(false) => self.check()?,
                 Err(thalweg::error::RunError::Failed(failed)) => {
-                    failures.extend(failed.iter().map(|failure| Failure::of(failure, self.rank)));
+                    failures.extend(failed.iter().map(|failure| Failure::of(failure, self.rank, &self.shared)));
                     break;
                 }
-                Err(refused) => return Err(ClusterError::of_read(&refused, self.rank)),
+                Err(refused) => return Err(ClusterError::of_read(&refused, self.rank, &self.shared)),
             }
         }
         self.check()?;
+        lock(&self.shared.origins).forget();
         let reported = self.reported.replace(self.index.get());
         failures.retain(|failure| failure.index >= reported);
         self.shared.push(Command::Done { collective, failures });
@@ -228,7 +229,7 @@ impl Core {
             match group.wait_timeout(LOOK) {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.check()?,
-                Err(error) => return Err(ClusterError::of_read(&error, self.rank)),
+                Err(error) => return Err(ClusterError::of_read(&error, self.rank, &self.shared)),
             }
         }
     }

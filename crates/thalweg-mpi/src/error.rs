@@ -3,6 +3,7 @@
 //! A failure travels as text: the error values of a body stay on the rank that made them. Two failures are the same if
 //! the same task of the program failed, so each rank reports each failure once.
 
+use crate::shared::{Shared, lock};
 use std::fmt;
 use std::sync::Arc;
 use thalweg::error::{BuildError, FailureReason, RunError, SubmitError, TaskFailure};
@@ -38,15 +39,15 @@ impl Failure {
         &self.reason
     }
 
-    /// Returns the failure that a local runtime reports; `rank` is this rank.
-    pub(crate) fn of(failure: &TaskFailure, rank: u32) -> Self {
+    /// Returns the failure that the runtime of this rank reports.
+    pub(crate) fn of(failure: &TaskFailure, rank: u32, shared: &Shared) -> Self {
         if let FailureReason::Returned(error) = failure.reason()
             && let Some(known) = error.downcast_ref::<Self>()
         {
             return known.clone();
         }
-        let place = failure.submitted_at().to_string();
-        Self { index: u64::MAX, rank, name: failure.name().to_owned(), place, reason: failure.reason().to_string() }
+        let (index, place) = (lock(&shared.origins).of(failure.task()), failure.submitted_at().to_string());
+        Self { index, rank, name: failure.name().to_owned(), place, reason: failure.reason().to_string() }
     }
 }
 
@@ -133,10 +134,10 @@ impl From<SubmitError> for ClusterError {
 }
 
 impl ClusterError {
-    /// Converts the error of a local read; `rank` is this rank.
-    pub(crate) fn of_read(error: &RunError, rank: u32) -> Self {
+    /// Converts the error of a local read on this rank.
+    pub(crate) fn of_read(error: &RunError, rank: u32, shared: &Shared) -> Self {
         match error {
-            RunError::Poisoned(failure) => Self::Poisoned(Box::new(Failure::of(failure, rank))),
+            RunError::Poisoned(failure) => Self::Poisoned(Box::new(Failure::of(failure, rank, shared))),
             other => Self::Refused { task: "read".to_owned(), problem: other.to_string() },
         }
     }

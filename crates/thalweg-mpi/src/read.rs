@@ -92,13 +92,13 @@ impl Cluster {
             return Ok(None);
         }
         let (group, found, rank) = (core.runtime().group(), Arc::new(Mutex::new(None)), core.rank);
-        let (data, to) = (region.local(), found.clone());
+        let (data, to, shared) = (region.local(), found.clone(), core.shared.clone());
         group
             .task("read", (data.block(region.block).outcome(),))
             .cpu(move |_, (value,)| {
                 let value = match value {
                     Ok(view) => Ok(S::to_owned(&view)),
-                    Err(failure) => Err(Failure::of(failure, rank)),
+                    Err(failure) => Err(Failure::of(failure, rank, &shared)),
                 };
                 *lock(&to) = Some(value);
             })

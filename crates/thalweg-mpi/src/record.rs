@@ -19,19 +19,19 @@ use crate::access::{Access, Repeated};
 use crate::core::{Core, Op, Submission};
 use crate::data::{Directories, Directory};
 use crate::error::ClusterError;
-use crate::task::{check_local, facts, find_rank, submit, submit_local};
+use crate::task::{check_local, facts, find_rank, submit, submit_described, submit_local};
 use crate::{Cluster, access::Use};
 use rustc_hash::FxHashSet;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
-use thalweg::Context;
 use thalweg::error::SubmitError;
+use thalweg::ids::TaskId;
 use thalweg::memory::{AccessList, IntoOutcome};
+use thalweg::{Context, TaskBuilder as LocalBuilder};
 
 /// A recorded task without its types.
 trait Step {
@@ -43,25 +43,22 @@ trait Step {
     fn visit(&self, see: &mut dyn FnMut(&dyn Access));
 }
 
-struct RecordedTask<A, F, R> {
+struct RecordedTask<A, L> {
     name: Cow<'static, str>,
     place: &'static Location<'static>,
     accesses: A,
     on: Option<usize>,
-    priority: i32,
-    body: Arc<F>,
-    result: PhantomData<fn() -> R>,
+    local: L,
 }
 
-impl<A, F, R> Step for RecordedTask<A, F, R>
+impl<A, L> Step for RecordedTask<A, L>
 where
     A: Repeated,
-    F: for<'x, 'a> Fn(&'x Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
-    R: IntoOutcome + 'static,
+    L: Fn(&Core, &Submission, &A) -> Result<(), SubmitError>,
 {
     fn submit(&self, core: &Rc<Core>) -> Result<(u32, u64), ClusterError> {
-        let (body, name) = (self.body.clone(), (self.name.clone(), self.place));
-        submit(core, name, &self.accesses, (self.on, self.priority), move |cx: &Context, views| body(cx, views))
+        let local = |cause: &Submission| self.submit_local(core, cause);
+        submit(core, (self.name.clone(), self.place), &self.accesses, self.on, local)
     }
 
     fn count(&self, core: &Core, own: u64) -> Submission {
@@ -69,8 +66,7 @@ where
     }
 
     fn submit_local(&self, core: &Core, cause: &Submission) -> Result<(), SubmitError> {
-        let body = self.body.clone();
-        submit_local(core, cause, &self.accesses, self.priority, move |cx: &Context, views| body(cx, views))
+        (self.local)(core, cause, &self.accesses)
     }
 
     fn visit(&self, see: &mut dyn FnMut(&dyn Access)) {
@@ -146,6 +142,36 @@ impl<'r, 'c, 'd, A: Repeated + 'd> RecordedBuilder<'r, 'c, 'd, A> {
     {
         WithBody { builder: self, body }
     }
+
+    /// Records the task, and describes it by all means of the rank's runtime, as
+    /// [`TaskBuilder::local`](crate::TaskBuilder::local) does. `describe` is called once in each replay.
+    ///
+    /// # Errors
+    /// The task is refused for the same reasons as by [`Task::submit`](crate::Task::submit).
+    #[track_caller]
+    pub fn local<D>(self, describe: D) -> Result<(), ClusterError>
+    where
+        D: for<'a> Fn(LocalBuilder<'a, A::Local<'a>>) -> Result<TaskId, SubmitError> + 'd,
+    {
+        let priority = self.priority;
+        self.keep(move |core: &Core, cause: &Submission, accesses: &A| {
+            submit_described(core, cause, accesses, priority, &describe)
+        })
+    }
+
+    #[track_caller]
+    fn keep<L>(self, local: L) -> Result<(), ClusterError>
+    where
+        L: Fn(&Core, &Submission, &A) -> Result<(), SubmitError> + 'd,
+    {
+        let Self { recorder, name, accesses, on, .. } = self;
+        if let Err(problem) = find_rank(recorder.core, &facts(&accesses), on) {
+            return Err(ClusterError::Refused { task: name.into_owned(), problem });
+        }
+        let task = RecordedTask { name, place: Location::caller(), accesses, on, local };
+        recorder.steps.borrow_mut().push(Box::new(task));
+        Ok(())
+    }
 }
 
 impl<'d, A: Repeated + 'd, F> WithBody<'_, '_, 'd, A, F> {
@@ -159,14 +185,11 @@ impl<'d, A: Repeated + 'd, F> WithBody<'_, '_, 'd, A, F> {
         F: for<'x, 'a> Fn(&'x Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        let RecordedBuilder { recorder, name, accesses, on, priority } = self.builder;
-        if let Err(problem) = find_rank(recorder.core, &facts(&accesses), on) {
-            return Err(ClusterError::Refused { task: name.into_owned(), problem });
-        }
-        let (place, body) = (Location::caller(), Arc::new(self.body));
-        let task = RecordedTask { name, place, accesses, on, priority, body, result: PhantomData::<fn() -> R> };
-        recorder.steps.borrow_mut().push(Box::new(task));
-        Ok(())
+        let (body, priority) = (Arc::new(self.body), self.builder.priority);
+        self.builder.keep(move |core: &Core, cause: &Submission, accesses: &A| {
+            let body = body.clone();
+            submit_local(core, cause, accesses, priority, move |cx: &Context, views| body(cx, views))
+        })
     }
 }
 

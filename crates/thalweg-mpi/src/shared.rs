@@ -10,6 +10,7 @@ use std::panic::Location;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use thalweg::ids::TaskId;
 
 /// A clock.
 pub(crate) type Nanoseconds = Box<dyn Fn() -> u64 + Send>;
@@ -54,6 +55,39 @@ pub(crate) struct Shared {
     pub(crate) log: Mutex<Log>,
     /// By rank, the messages that this rank has sent to it.
     pub(crate) sent: Mutex<Vec<Traffic>>,
+    pub(crate) origins: Mutex<Origins>,
+}
+
+/// The submissions for which this rank's runtime has been given tasks by [`local`](crate::TaskBuilder::local), since
+/// the last wait. Other tasks know their submission themselves.
+#[derive(Default)]
+pub(crate) struct Origins {
+    /// This task and those before it have been waited for.
+    last: Option<TaskId>,
+    /// Tasks and the numbers of their submissions, both in ascending order.
+    tasks: Vec<(TaskId, u64)>,
+}
+
+impl Origins {
+    pub(crate) fn push(&mut self, task: TaskId, submission: u64) {
+        self.tasks.push((task, submission));
+    }
+
+    /// Forgets the tasks, all of which have ended.
+    pub(crate) fn forget(&mut self) {
+        self.last = self.tasks.last().map(|(last, _)| *last).or(self.last);
+        self.tasks.clear();
+    }
+
+    /// Returns the number of a task's submission: 0 if the task has been waited for, the largest number if the task was
+    /// submitted otherwise.
+    pub(crate) fn of(&self, task: TaskId) -> u64 {
+        match self.tasks.binary_search_by_key(&task, |(task, _)| *task) {
+            _ if Some(task) <= self.last => 0,
+            Ok(at) => self.tasks[at].1,
+            Err(_) => u64::MAX,
+        }
+    }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,13 +3,15 @@
 use crate::access::{Access, Accesses, Facts, Steps, Use};
 use crate::core::{Core, Op, Submission};
 use crate::error::{ClusterError, Failure};
+use crate::shared::lock;
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::rc::Rc;
-use thalweg::Context;
 use thalweg::error::{BoxError, SubmitError};
+use thalweg::ids::TaskId;
 use thalweg::memory::{AccessList, IntoOutcome};
+use thalweg::{Context, TaskBuilder as LocalBuilder};
 
 /// A task that is being described; made by [`Cluster::task`](crate::Cluster::task).
 #[must_use = "a task does nothing until it is submitted"]
@@ -57,6 +59,38 @@ impl<'c, A: Accesses> TaskBuilder<'c, A> {
         self
     }
 
+    /// Submits the task, as [`Task::submit`] does, and describes it by all means of the rank's runtime: bodies for
+    /// devices, indices of iteration spaces, groups, counted resources. The rank that runs the task calls `describe`
+    /// with its runtime's builder, and `describe` has to submit the task. Messages leave from and arrive in the host's
+    /// memory; the runtime copies regions between it and devices.
+    ///
+    /// ```
+    /// # use thalweg::Runtime;
+    /// # use thalweg_mpi::{Network, Options};
+    /// # let end = Network::new(1).endpoints().remove(0);
+    /// let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1");
+    /// # let cluster = Options::new().over(end, builder)?;
+    /// let x = cluster.data(0, vec![1.0; 8]);
+    /// cluster.task("double", x.inout()).local(|task| {
+    ///     let task = task.host(|_, x| x.iter_mut().for_each(|x| *x *= 2.0));
+    ///     task.emulated(|_, x| x.iter_mut().for_each(|x| *x *= 2.0)).cost(8.0).submit()
+    /// })?;
+    /// assert_eq!(cluster.read(&x)?, [2.0; 8]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(cluster.wait()?)
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Task::submit`].
+    #[track_caller]
+    pub fn local<D>(self, describe: D) -> Result<(), ClusterError>
+    where
+        D: for<'a> FnOnce(LocalBuilder<'a, A::Local<'a>>) -> Result<TaskId, SubmitError>,
+    {
+        let Self { core, name, accesses, on, priority } = self;
+        let local = |cause: &Submission| submit_described(core, cause, &accesses, priority, describe);
+        submit(core, (name, Location::caller()), &accesses, on, local).map(drop)
+    }
+
     /// Sets the body, which gets a view of each region, as on one machine.
     pub fn cpu<F, R>(self, body: F) -> Task<'c, A, F>
     where
@@ -82,24 +116,21 @@ impl<A: Accesses, F> Task<'_, A, F> {
         R: IntoOutcome + 'static,
     {
         let Self { builder: TaskBuilder { core, name, accesses, on, priority }, body } = self;
-        submit(core, (name, Location::caller()), &accesses, (on, priority), body).map(drop)
+        let local = |cause: &Submission| submit_local(core, cause, &accesses, priority, body);
+        submit(core, (name, Location::caller()), &accesses, on, local).map(drop)
     }
 }
 
-/// Submits a task, and returns the rank that runs it and the hash of the submission.
+/// Submits a task, and returns the rank that runs it and the hash of the submission. That rank calls `local` to submit
+/// the task to its runtime.
 #[track_caller]
-pub(crate) fn submit<A, F, R>(
+pub(crate) fn submit<A: Accesses>(
     core: &Rc<Core>,
     (name, place): (Cow<'static, str>, &'static Location<'static>),
     accesses: &A,
-    (on, priority): (Option<usize>, i32),
-    body: F,
-) -> Result<(u32, u64), ClusterError>
-where
-    A: Accesses,
-    F: for<'x, 'a> FnOnce(&'x Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
-    R: IntoOutcome + 'static,
-{
+    on: Option<usize>,
+    local: impl FnOnce(&Submission) -> Result<(), SubmitError>,
+) -> Result<(u32, u64), ClusterError> {
     core.check()?;
     let facts = facts(accesses);
     let run = match find_rank(core, &facts, on) {
@@ -111,7 +142,7 @@ where
     let mut outcome = each(accesses, |access| access.before(run, &cause));
     if run == core.rank && outcome.is_ok() {
         core.note(|_| Op::Body);
-        outcome = submit_local(core, &cause, accesses, priority, body);
+        outcome = local(&cause);
     }
     let outcome = outcome.and_then(|()| each(accesses, |access| access.after(run, &cause)));
     check_local(core, outcome)?;
@@ -151,6 +182,20 @@ where
         Err(cause.failure(rank, reason).into())
     });
     task.priority(priority).submit().map(drop)
+}
+
+/// Submits the local task of a submission as `describe` describes it.
+pub(crate) fn submit_described<A: Accesses>(
+    core: &Core,
+    cause: &Submission,
+    accesses: &A,
+    priority: i32,
+    describe: impl for<'a> FnOnce(LocalBuilder<'a, A::Local<'a>>) -> Result<TaskId, SubmitError>,
+) -> Result<(), SubmitError> {
+    let held = accesses.hold();
+    let task = core.runtime().task(cause.name.clone(), accesses.local(&held)).priority(priority);
+    lock(&core.shared.origins).push(describe(task)?, cause.index);
+    Ok(())
 }
 
 /// Ends the cluster if this rank's runtime has refused a task: the other ranks would wait for its messages.

@@ -88,7 +88,7 @@ pub(crate) fn send<T: Element, S: Dims>(
             shared.push(Command::Send { to, number, check, item, channel });
         }
         Err(failure) => {
-            let failure = Failure::of(&failure, rank);
+            let failure = Failure::of(&failure, rank, &shared);
             shared.push(Command::Poison { to, number, check, failure });
         }
     })

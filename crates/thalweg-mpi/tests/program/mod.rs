@@ -1,8 +1,8 @@
 //! Random programs: their text, what a plain loop computes, and their run on a cluster.
 
 use std::ops::Range;
-use thalweg::Runtime;
 use thalweg::memory::Sum;
+use thalweg::{Context, Runtime};
 use thalweg_mpi::owners::TileAt;
 use thalweg_mpi::{Cluster, ClusterData, ClusterError, Network, Options, Steps};
 
@@ -73,6 +73,9 @@ pub(crate) enum Shown {
     Failures(Vec<String>),
 }
 
+/// The views of a task's reads, outputs and updates.
+type Views<'a> = (Vec<&'a [f64]>, Vec<&'a mut [f64]>, Vec<&'a mut [f64]>);
+
 struct Random(u64);
 
 impl Random {
@@ -122,7 +125,7 @@ macro_rules! submit {
                     if let Some(on) = on {
                         task = task.on(*on % $ranks);
                     }
-                    task.cpu(move |_, (reads, outputs, updates)| {
+                    let body = move |_: &Context, (reads, outputs, updates): Views<'_>| {
                         if fails {
                             return Err(format!("{number}"));
                         }
@@ -130,9 +133,12 @@ macro_rules! submit {
                         outputs.into_iter().for_each(|part| change(part, true, add));
                         updates.into_iter().for_each(|part| change(part, false, add));
                         Ok(())
-                    })
-                    .submit()
-                    .unwrap();
+                    };
+                    let submitted = match number % 2 {
+                        0 => task.cpu(body).submit(),
+                        _ => task.local(move |task| task.cpu(body).cost(1.0).submit()),
+                    };
+                    submitted.unwrap();
                 }
             }
             Statement::Reduce { read, on } => {
@@ -331,17 +337,22 @@ fn failures(waited: Result<(), ClusterError>) -> Shown {
     }
 }
 
-/// Runs programs on a cluster whose runtimes have at most `window` pending tasks, and returns what each has shown on
-/// each rank.
-pub(crate) fn run(network: &Network, options: &Options, window: usize, programs: &[Program]) -> Vec<Vec<Vec<Shown>>> {
+/// Runs programs on a cluster whose runtimes have these units, little memory on devices, and at most `window` pending
+/// tasks, and returns what each has shown on each rank.
+pub(crate) fn run(
+    network: &Network,
+    options: &Options,
+    (units, window): (&str, usize),
+    programs: &[Program],
+) -> Vec<Vec<Vec<Shown>>> {
     std::thread::scope(|scope| {
         let ranks: Vec<_> = network
             .endpoints()
             .into_iter()
             .map(|end| {
                 scope.spawn(move || {
-                    let builder =
-                        Runtime::builder().compute_units("1:CPU:1").pin_threads(false).max_pending_tasks(window);
+                    let builder = Runtime::builder().compute_units(units).device_memory_bytes(2000);
+                    let builder = builder.pin_threads(false).max_pending_tasks(window);
                     let cluster = options.clone().over(end, builder).unwrap();
                     programs.iter().map(|program| program.on(&cluster)).collect()
                 })
