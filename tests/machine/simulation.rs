@@ -199,6 +199,12 @@ fn copies_over_a_switch_queue_at_ports_and_uplinks() {
     assert_eq!(over_a_switch("{}", &[(0, 1), (1, 0)]), 10_000 + 700 + 1, "a port sends and receives at the same time");
     assert_eq!(over_a_switch("{}", &[(0, 1), (0, 2)]), 2 * 10_000 + 700 + 1, "one port sends one copy at a time");
     assert_eq!(over_a_switch("{}", &[(0, 2), (1, 2)]), 2 * 10_000 + 700 + 1, "one port receives one at a time");
+    let third = &[(0, 1), (0, 2), (3, 2)];
+    assert_eq!(
+        over_a_switch("{}", third),
+        2 * 10_000 + 700 + 1,
+        "a copy that waits at a port keeps no other port busy"
+    );
     let leaves = "{ per_leaf = 2, uplink_bytes_per_s = 0.5e9 }";
     assert_eq!(over_a_switch(leaves, &[(0, 1), (2, 3)]), 10_000 + 700 + 1, "leaves do not affect each other");
     assert_eq!(over_a_switch(leaves, &[(0, 2)]), 2 * 10_000 + 700 + 1, "the slowest lane decides");

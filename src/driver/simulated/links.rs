@@ -5,9 +5,10 @@
 //! without a direct link, a copy goes through host memory, over one link and then the other. A copy between two
 //! replicas in one device's memory takes a launch and is limited by the memory's own rate.
 //!
-//! Over a switch, a copy occupies the sender's port, the receiver's port and the uplinks between them at the same time,
-//! beginning when all of them are free, and each for its `bytes / rate`. The copy arrives when the slowest has carried
-//! it and the latency has passed.
+//! Over a switch, a copy passes the sender's port, the uplinks and the receiver's port, and queues at each of them. It
+//! occupies each for its `bytes / rate` and is forwarded as soon as its first byte passes, so the lanes of an idle way
+//! carry it at the same time. The copy arrives when the last of them has carried it and the latency has passed.
+//! Switches have buffers without limit: a copy that waits for a lane does not hold those before it.
 
 use crate::engine::Nanos;
 use crate::ids::SpaceId;
@@ -45,7 +46,7 @@ enum Key {
     Uplink(usize, usize, bool),
 }
 
-/// The lanes that a copy occupies at the same time, and the latency after that.
+/// The lanes that a copy passes, in order, and the latency after that.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Leg {
     lanes: SmallVec<[usize; 4]>,
@@ -93,15 +94,15 @@ impl Links {
             let lane = self.lane(Key::Link(number, ends, duplex && from < to), latency_ns, ns_per_byte);
             return Some(Leg { lanes: SmallVec::from_slice(&[lane]), latency_ns: 0 });
         };
-        let ports = [Key::Port(number, from, true), Key::Port(number, to, false)];
-        let mut lanes: SmallVec<[usize; 4]> = ports.into_iter().map(|port| self.lane(port, 0.0, ns_per_byte)).collect();
+        let mut lanes = SmallVec::from_slice(&[self.lane(Key::Port(number, from, true), 0.0, ns_per_byte)]);
         if let Some((devices, rate)) = leaves {
-            let [from, to] = [from, to].map(|space| (space.index() - 1) / devices);
-            if from != to {
-                let uplinks = [Key::Uplink(number, from, true), Key::Uplink(number, to, false)];
+            let [up, down] = [from, to].map(|space| (space.index() - 1) / devices);
+            if up != down {
+                let uplinks = [Key::Uplink(number, up, true), Key::Uplink(number, down, false)];
                 lanes.extend(uplinks.map(|uplink| self.lane(uplink, 0.0, 1e9 / rate)));
             }
         }
+        lanes.push(self.lane(Key::Port(number, to, false), 0.0, ns_per_byte));
         Some(Leg { lanes, latency_ns: latency_ns.ceil() as Nanos })
     }
 
@@ -112,18 +113,25 @@ impl Links {
         })
     }
 
-    /// Sends bytes over a leg after all bytes sent earlier. Returns how long they wait for its lanes, and when they
-    /// arrive.
-    pub(super) fn send(&mut self, now: Nanos, leg: &Leg, bytes: u64) -> (Nanos, Nanos) {
-        let free_at = leg.lanes.iter().map(|lane| self.lanes[*lane].free_at).max().unwrap_or(0);
-        let begins = free_at.max(now);
-        let mut last = begins;
-        for lane in &leg.lanes {
-            let lane = &mut self.lanes[*lane];
-            let takes = lane.latency_ns + bytes as f64 * lane.ns_per_byte;
-            lane.free_at = begins.saturating_add(takes.ceil() as Nanos);
-            last = last.max(lane.free_at);
-        }
-        (begins - now, last.saturating_add(leg.latency_ns))
+    /// Sends bytes over the lane numbered `at` of a leg, after all bytes that have come to it earlier. Returns when it
+    /// begins to carry them, and when it has carried them.
+    pub(super) fn send(&mut self, now: Nanos, leg: &Leg, at: usize, bytes: u64) -> (Nanos, Nanos) {
+        let lane = &mut self.lanes[leg.lanes[at]];
+        let begins = lane.free_at.max(now);
+        let takes = lane.latency_ns + bytes as f64 * lane.ns_per_byte;
+        lane.free_at = begins.saturating_add(takes.ceil() as Nanos);
+        (begins, lane.free_at)
+    }
+}
+
+impl Leg {
+    /// The number of lanes, at least one.
+    pub(super) fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The time after the last lane.
+    pub(super) fn latency_ns(&self) -> Nanos {
+        self.latency_ns
     }
 }

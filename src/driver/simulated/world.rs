@@ -67,7 +67,8 @@ struct Timed {
     work_ns: f64,
 }
 
-/// A copy under way. Copies are ordered by arrival time, then by the order in which they were sent.
+/// A copy that comes to its next lane, or arrives. Copies are ordered by that time, then by the order in which they were
+/// sent.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     at: Nanos,
@@ -78,6 +79,10 @@ struct Arrival {
     since: Nanos,
     /// Total past and future time that the copy spends waiting for links.
     waited: Nanos,
+    /// The leg, the number of its lanes that the copy has passed or begun, and when the last of these has carried it.
+    leg: Leg,
+    lane: usize,
+    carried: Nanos,
     /// Second leg of the copy's route, if it has one.
     then: Option<Leg>,
 }
@@ -179,13 +184,27 @@ impl World {
     pub(super) fn copy(&mut self, order: &CopyOrder) {
         let bytes = (order.block.volume() * order.element_bytes) as u64;
         let (first, then) = self.links.route(order.from.space, order.to.space);
-        self.send(Arrival { at: self.now, sent: 0, copy: order.copy, bytes, since: self.now, waited: 0, then }, &first);
+        let (copy, now) = (order.copy, self.now);
+        let way =
+            Arrival { at: now, sent: 0, copy, bytes, since: now, waited: 0, leg: first, lane: 0, carried: 0, then };
+        self.send(way);
     }
 
-    fn send(&mut self, copy: Arrival, leg: &Leg) {
-        let (waits, at) = self.links.send(self.now, leg, copy.bytes);
+    /// Sends a copy over the next lane of its leg, and over those behind that it reaches now.
+    fn send(&mut self, mut copy: Arrival) {
+        copy.at = self.now;
+        while copy.at == self.now && copy.lane < copy.leg.len() {
+            let (begins, ends) = self.links.send(self.now, &copy.leg, copy.lane, copy.bytes);
+            copy.waited += begins - self.now;
+            copy.carried = copy.carried.max(ends);
+            (copy.at, copy.lane) = (begins, copy.lane + 1);
+        }
+        if copy.lane == copy.leg.len() {
+            copy.at = copy.carried.saturating_add(copy.leg.latency_ns());
+        }
         self.sent += 1;
-        self.copies.push(Reverse(Arrival { at, sent: self.sent, waited: copy.waited + waits, ..copy }));
+        copy.sent = self.sent;
+        self.copies.push(Reverse(copy));
     }
 
     /// Advances time to the next event and returns that event; if a task has ended, also returns its unit. Returns
@@ -197,13 +216,14 @@ impl World {
             match (arrives, ends) {
                 (None, None) => return None,
                 (Some(at), ends) if ends.is_none_or(|(end, _)| at <= end) => {
-                    let Reverse(arrival) = self.copies.pop()?;
+                    let Reverse(mut arrival) = self.copies.pop()?;
                     self.now = at;
-                    match &arrival.then {
-                        Some(leg) => {
-                            let leg = leg.clone();
-                            self.send(Arrival { then: None, ..arrival }, &leg);
-                        }
+                    if arrival.lane < arrival.leg.len() {
+                        self.send(arrival);
+                        continue;
+                    }
+                    match arrival.then.take() {
+                        Some(leg) => self.send(Arrival { leg, lane: 0, ..arrival }),
                         None => return Some((Event::Copied(arrival.copy, Some(arrival.time(at))), None)),
                     }
                 }
