@@ -17,8 +17,9 @@ if has apt-get && [ "$(id -u)" = 0 ]; then
     # Kernels are run by OpenCL on the CPU, and compiled for GPUs by NVRTC and hipRTC.
     from_network apt-get update -qq && from_network apt-get install -y -qq --no-install-recommends \
         pocl-opencl-icd ocl-icd-libopencl1 opencl-c-headers oclgrind libamdhip64-5 libhiprtc-builtins5 python3-venv >/dev/null
-    # Clusters, over Debian's Open MPI.
-    { has mpicc && has mpirun; } || from_network apt-get install -y -qq --no-install-recommends libclang-dev libopenmpi-dev openmpi-bin >/dev/null
+    # Clusters, over Debian's Open MPI, which stays the default, and its MPICH.
+    { has mpicc && has mpirun && has mpirun.mpich; } ||
+        from_network apt-get install -y -qq --no-install-recommends libclang-dev libopenmpi-dev openmpi-bin libmpich-dev mpich >/dev/null
 fi
 python=target/python
 [ -x "$python/bin/pip" ] || python3 -m venv --clear "$python"
