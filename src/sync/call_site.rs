@@ -54,7 +54,7 @@ impl CallSite {
     #[track_caller]
     #[inline]
     pub(crate) fn caller() -> Self {
-        Self(NonNull::from(Location::caller()).cast())
+        Location::caller().into()
     }
 
     /// The place with these numbers in a file. Lines and columns are counted from 1.
@@ -101,9 +101,17 @@ impl CallSite {
             let named = unsafe { &*self.0.as_ptr().map_addr(|address| address & !NAMED).cast::<Named>() };
             return (&named.file, named.line, named.column);
         }
-        // SAFETY: without the bit, `caller` has made the address from a `&'static Location`.
+        // SAFETY: without the bit, the address was made from a `&'static Location`.
         let location = unsafe { self.0.cast::<Location<'static>>().as_ref() };
         (location.file(), location.line(), location.column())
+    }
+}
+
+/// The place that a function marked by `#[track_caller]` has got, for code that submits later than it was called.
+impl From<&'static Location<'static>> for CallSite {
+    #[inline]
+    fn from(location: &'static Location<'static>) -> Self {
+        Self(NonNull::from(location).cast())
     }
 }
 

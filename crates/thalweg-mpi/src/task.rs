@@ -149,8 +149,7 @@ pub(crate) fn submit<A: Accesses>(
     Ok((run, cause.hash))
 }
 
-/// Submits the local task of a submission. In traces, the task's place is that of the caller.
-#[track_caller]
+/// Submits the local task of a submission.
 pub(crate) fn submit_local<A, F, R>(
     core: &Core,
     cause: &Submission,
@@ -164,7 +163,7 @@ where
     R: IntoOutcome + 'static,
 {
     let (held, cause, rank) = (accesses.hold(), cause.clone(), core.rank);
-    let name = cause.name.clone();
+    let (name, place) = (cause.name.clone(), cause.place.into());
     let task = core.runtime().task(name, accesses.local(&held)).cpu(move |cx, views| {
         let ended = catch_unwind(AssertUnwindSafe(|| body(cx, views).into_outcome()));
         let reason = match ended {
@@ -181,7 +180,7 @@ where
         };
         Err(cause.failure(rank, reason).into())
     });
-    task.priority(priority).submit().map(drop)
+    task.priority(priority).submitted_at(place).submit().map(drop)
 }
 
 /// Submits the local task of a submission as `describe` describes it.
@@ -193,7 +192,8 @@ pub(crate) fn submit_described<A: Accesses>(
     describe: impl for<'a> FnOnce(LocalBuilder<'a, A::Local<'a>>) -> Result<TaskId, SubmitError>,
 ) -> Result<(), SubmitError> {
     let held = accesses.hold();
-    let task = core.runtime().task(cause.name.clone(), accesses.local(&held)).priority(priority);
+    let task = core.runtime().task(cause.name.clone(), accesses.local(&held));
+    let task = task.priority(priority).submitted_at(cause.place.into());
     lock(&core.shared.origins).push(describe(task)?, cause.index);
     Ok(())
 }

@@ -22,10 +22,19 @@ fn run(folder: &Path, first: usize) {
                 let builder = Runtime::builder().compute_units("1:CPU:1").pin_threads(false);
                 let cluster = Options::new().trace(folder.join("run.thw")).over(end, builder).unwrap();
                 let (x, y) = (cluster.data(0, vec![0.0]), cluster.data(1, vec![0.0]));
-                for _ in 0..MESSAGES {
+                for _ in 0..MESSAGES / 2 {
                     cluster.task("to", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] += x[0]).submit().unwrap();
-                    cluster.task("fro", (y.input(), x.inout())).cpu(|_, (y, x)| x[0] += y[0]).submit().unwrap();
+                    let fro = cluster.task("fro", (y.input(), x.inout()));
+                    fro.local(|task| task.cpu(|_, (y, x)| x[0] += y[0]).submit()).unwrap();
                 }
+                let recorded = cluster.record(|r| {
+                    r.task("to", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] += x[0]).submit()?;
+                    let fro = r.task("fro", (y.input(), x.inout()));
+                    fro.local(|task| task.cpu(|_, (y, x)| x[0] += y[0]).submit())
+                });
+                let mut recorded = recorded.unwrap();
+                (0..MESSAGES / 2).for_each(|_| recorded.replay().unwrap());
+                drop(recorded);
                 cluster.wait().unwrap();
             });
         }
