@@ -8,11 +8,16 @@ use crate::dims::Dims;
 use crate::error::{ClusterError, Failure};
 use crate::shared::lock;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
+use thalweg::TaskGroup;
 use thalweg::memory::Element;
 use thalweg::ndarray::Array;
 use thalweg::region::Block;
+
+/// Tiles of a gathered data object that are under way at the same time, which bounds the memory for them.
+const GATHERED_AT_ONCE: usize = 16;
 
 impl Cluster {
     /// Returns a region's value on every rank, after the tasks that write it.
@@ -51,19 +56,24 @@ impl Cluster {
         let mut extents = [1; 4];
         extents[..data.shape().len()].copy_from_slice(data.shape());
         let mut all = Array::from_elem(S::of(&extents), T::zeroed());
-        let place = Location::caller();
-        for tile in data.tiles() {
-            let value: Option<S::Owned<T>> = self.read_if(tile, None, place)?;
-            let value: Array<T, S> = value.expect("every rank gets the value").into();
-            let first = data.first_of(tile.number());
+        let (place, mut begun) = (Location::caller(), VecDeque::new());
+        let mut tiles = data.tiles();
+        loop {
+            while begun.len() < GATHERED_AT_ONCE
+                && let Some(tile) = tiles.next()
+            {
+                begun.push_back((tile.number(), self.begin_read(tile, None, place)?));
+                self.release(tile)?;
+            }
+            let Some((number, reading)) = begun.pop_front() else { return Ok(all) };
+            let value = self.end_read(reading.expect("every rank gets the value"))?;
+            let (first, value): (_, Array<T, S>) = (data.first_of(number), value.into());
             all.slice_each_axis_mut(|axis| {
                 let (begin, len) = (first[axis.axis.index()], value.shape()[axis.axis.index()]);
                 (begin..begin + len).into()
             })
             .assign(&value);
-            self.release(tile)?;
         }
-        Ok(all)
     }
 
     fn read_if<T: Element, S: Dims>(
@@ -72,9 +82,18 @@ impl Cluster {
         only: Option<usize>,
         place: &'static Location<'static>,
     ) -> Result<Option<S::Owned<T>>, ClusterError> {
+        self.begin_read(region, only, place)?.map(|reading| self.end_read(reading)).transpose()
+    }
+
+    /// Submits the messages and the task of a read; returns `None` on a rank that does not read.
+    fn begin_read<T: Element, S: Dims>(
+        &self,
+        region: Tile<'_, T, S>,
+        only: Option<usize>,
+        place: &'static Location<'static>,
+    ) -> Result<Option<Reading<S::Owned<T>>>, ClusterError> {
         let core = &self.core;
         core.check()?;
-        let refused = |problem: &str| ClusterError::Refused { task: "read".to_owned(), problem: problem.to_owned() };
         if !Block::from_corners([0; 4], region.state().shape).encloses(&region.block) {
             return Err(refused("the region is not inside of its tile; try a smaller one"));
         }
@@ -102,17 +121,32 @@ impl Cluster {
                 };
                 *lock(&to) = Some(value);
             })
+            .submitted_at(place.into())
             .submit()?;
-        core.wait_for(&group)?;
+        Ok(Some(Reading { group, found }))
+    }
+
+    fn end_read<V>(&self, Reading { group, found }: Reading<V>) -> Result<V, ClusterError> {
+        self.core.wait_for(&group)?;
         let found = lock(&found).take();
         match found.ok_or_else(|| refused("its task has been cancelled"))? {
-            Ok(value) => Ok(Some(value)),
-            Err(failure) => match core.check() {
+            Ok(value) => Ok(value),
+            Err(failure) => match self.core.check() {
                 Ok(()) => Err(ClusterError::Poisoned(Box::new(failure))),
                 Err(broken) => Err(broken.into()),
             },
         }
     }
+}
+
+/// A read whose task may not have run yet.
+struct Reading<V> {
+    group: TaskGroup,
+    found: Arc<Mutex<Option<Result<V, Failure>>>>,
+}
+
+fn refused(problem: &str) -> ClusterError {
+    ClusterError::Refused { task: "read".to_owned(), problem: problem.to_owned() }
 }
 
 impl<T: Element, S: Dims> ClusterData<T, S> {
