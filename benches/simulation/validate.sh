@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Simulated makespans over measured ones, on this machine: records programs on several units in alternating rounds, and
+# simulates them from the trace of the shortest run. `docs/validation.md` explains the table. From the root:
+#
+#   cargo build --release --workspace --exclude thalweg-python --bins --examples
+#   benches/simulation/validate.sh [ROUNDS] [PROGRAM...]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+rounds=${1:-15}
+shift $(($# > 0))
+built=${CARGO_TARGET_DIR:-target}/release
+traces=$(mktemp -d)
+trap 'rm -rf "$traces"' EXIT
+
+declare -A arguments=(
+    [cholesky]="cholesky --size 1536 --tile 128"
+    [jacobi]="jacobi --size 1024 --block 128 --max-iterations 60 --tolerance 1e-30"
+    [cg]="cg --class A --storage rows"
+    [bt]="npb_mz bt --class W --niter 20 --fuse step"
+    [sp]="npb_mz sp --class W --niter 40 --fuse step"
+    [lu]="npb_mz lu --class W --niter 30 --fuse step"
+)
+programs=("${@:-cholesky jacobi cg bt sp lu}")
+# shellcheck disable=SC2206 # words
+[ $# -gt 0 ] || programs=(${programs[0]})
+runs=(1:CPU:1/stealing 2:CPU:1/stealing 2:CPU:1/eft 1:CPU:1,1:EMU:1/stealing 1:CPU:1,1:EMU:1/eft 1:OPENCL:1/stealing)
+# The recorded run, and those that it predicts.
+predictions=(
+    "1:CPU:1/stealing 1:CPU:1/stealing 2:CPU:1/stealing"
+    "2:CPU:1/stealing 1:CPU:1/stealing 2:CPU:1/stealing 2:CPU:1/eft"
+    "1:CPU:1,1:EMU:1/stealing 1:CPU:1,1:EMU:1/stealing 1:CPU:1,1:EMU:1/eft"
+    "1:OPENCL:1/stealing 1:OPENCL:1/stealing"
+)
+
+# Prints the files of a program's runs.
+files() { echo "$traces/$1@${2//\//@}@"*.thw; }
+
+# Runs a program. A program without a body for a unit is left out.
+record() {
+    local program=$1 run=$2 round=$3
+    # shellcheck disable=SC2086 # the program's own arguments
+    THALWEG_TRACE="$traces/$program@${run//\//@}@$round.thw" THALWEG_TRACE_ACCESSES=1 "$built/examples/"${arguments[$program]} \
+        --units "${run%/*}" --scheduler "${run#*/}" --no-progress >"$traces/output" 2>&1 ||
+        grep -q "VERIFIED" "$traces/output" || rm -f "$traces/$program@${run//\//@}@$round.thw"
+}
+
+# Prints the trace with the shortest makespan.
+shortest() {
+    for file in "$@"; do
+        echo "$("$built/thalweg" sim "$file" | sed -n 's/^recorded.*makespan //p' |
+            awk '{ print $1 * ($2 == "s" ? 1e9 : $2 == "ms" ? 1e6 : 1e3) }') $file"
+    done | sort -g | head -n 1 | cut -d ' ' -f 2
+}
+
+echo "| program | recorded on | simulated on | simulated | shortest run | ratio | ratio to the median run | its quartiles |"
+echo "| --- | --- | --- | --- | --- | --- | --- | --- |"
+for program in "${programs[@]}"; do
+    for round in $(seq "$rounds"); do
+        for run in "${runs[@]}"; do record "$program" "$run" "$round"; done
+    done
+    for prediction in "${predictions[@]}"; do
+        read -r from to <<<"$prediction"
+        # shellcheck disable=SC2046 # names without blanks
+        [ -e "$(files "$program" "$from" | cut -d ' ' -f 1)" ] || continue
+        best=$(shortest $(files "$program" "$from"))
+        compared=()
+        for run in $to; do for file in $(files "$program" "$run"); do compared+=("$file"); done; done
+        "$built/thalweg" sim "$best" --compare "${compared[@]}" | sed -nE \
+            "s#^compare: (.*), simulated (.*), shortest of [0-9]+ runs (.*), ratio (.*); median .*, ratio (.*); quartiles of the ratio (.*)#| $program | ${from/\// by } | \1 | \2 | \3 | \4 | \5 | \6 |#p"
+    done
+done
