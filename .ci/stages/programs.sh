@@ -83,6 +83,9 @@ done
 timeout 300 target/release/examples/schedulers --benchmark lu --check docs/evaluation/evaluation.csv | grep '^SAME'
 timeout 300 target/release/examples/schedulers --suite factor --check docs/evaluation/suite.csv | grep '^SAME'
 timeout 300 target/release/examples/schedulers --suite Cholesky --check docs/evaluation/suite.csv | grep '^SAME'
+for case in "LU 12, a GPU slows down" "zones, a GPU speeds up" "Cholesky 20"; do
+    timeout 300 target/release/examples/schedulers --moving "$case" --check docs/evaluation/moving.csv | grep '^SAME'
+done
 timeout 300 target/release/examples/schedulers --class S --real --steps 16 --out target/evaluation | grep '^VERIFIED'
 
 step "benches, with the contenders that are installed"
