@@ -337,10 +337,10 @@ fn other_runs_are_compared_with_their_simulation() {
     std::fs::rename(folder.path("run.thw"), folder.path("three.thw")).unwrap();
     folder.simulate("1:CPU:1", fork_join);
     let text = folder.sim(&["--compare", "three.thw", "run.thw"]).unwrap();
-    let ratios = "ratio 1.000; quartiles of the ratio 1.000 to 1.000";
+    let ratios = "ratio 1.000, quartiles 1.000 to 1.000";
     for (units, makespan) in [("1:CPU:1", "14.000 ms"), ("3:CPU:1", "6.000 ms")] {
         let line = format!(
-            "compare: {units} by stealing, simulated {makespan}, shortest of 1 runs {makespan}, ratio 1.000; median \
+            "compare: {units} by stealing, simulated {makespan}, shortest of 1 runs {makespan}, ratio 1.000, work 1.000; median \
              {makespan}, {ratios}\n"
         );
         assert!(text.contains(&line), "{text}");

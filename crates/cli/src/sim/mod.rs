@@ -137,7 +137,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
     for (group, runs) in compare::read(&options.compare)? {
         let simulated = self::check(&program, &like, &measured, (&group.0, &group.1), &scale)?;
-        writeln!(text, "{}", compare::line(&group, &runs, simulated))?;
+        writeln!(text, "{}", compare::line(&group, &runs, simulated, measured.work_ns()))?;
     }
     table(&lines, recorded, &mut text)?;
     if let Some(out) = &options.trace_out {
