@@ -56,8 +56,9 @@ shortest() {
     done | sort -g | head -n 1 | cut -d ' ' -f 2
 }
 
-echo "| program | recorded on | simulated on | simulated | shortest run | ratio | work | ratio to the median run | quartiles |"
-echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+echo "| program | recorded on | simulated on | simulated | shortest run | ratio | work | ratio × work |" \
+    "ratio to the median run | quartiles |"
+echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 for program in "${programs[@]}"; do
     for round in $(seq "$rounds"); do
         for run in "${runs[@]}"; do record "$program" "$run" "$round"; done
@@ -69,7 +70,10 @@ for program in "${programs[@]}"; do
         best=$(shortest $(files "$program" "$from"))
         compared=()
         for run in $to; do for file in $(files "$program" "$run"); do compared+=("$file"); done; done
-        "$built/thalweg" sim "$best" --compare "${compared[@]}" | sed -nE \
-            "s#^compare: (.*), simulated (.*), shortest of [0-9]+ runs (.*), ratio (.*), work (.*); median .*, ratio (.*), quartiles (.*)#| $program | ${from/\// by } | \1 | \2 | \3 | \4 | \5 | \6 | \7 |#p"
+        line='^compare: (.*), simulated (.*), shortest of [0-9]+ runs (.*), ratio (.*), work (.*)'
+        line+='; median .*, ratio (.*), quartiles (.*)'
+        row="| $program | ${from/\// by } | \1 | \2 | \3 | \4 | \5 | \6 | \7 |"
+        "$built/thalweg" sim "$best" --compare "${compared[@]}" | sed -nE "s#$line#$row#p" |
+            awk -F '|' -v OFS='|' '{ $8 = sprintf("%s| %.3f ", $8, $7 * $8); print }'
     done
 done
