@@ -73,8 +73,8 @@ struct Options {
     /// Number of seeds for the noise of `--graphs`
     #[arg(long, value_name = "N", default_value = "30", value_parser = integer(1..=1000), requires = "graphs")]
     seeds: usize,
-    /// Run on machines that change during a run and with too little memory, compare with an oracle that knows, and write
-    /// moving.csv. TEXT selects the cases whose names contain it
+    /// Run on machines that change during a run and with too little memory, compare with an oracle that knows, and
+    /// write moving.csv. TEXT selects the cases whose names contain it
     #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["real", "from", "suite", "graphs"])]
     moving: Option<String>,
     /// Maximum number of time steps in which a scheduler can settle, before those that count

@@ -16,14 +16,14 @@ use crate::rivals::{Problem, dada::Dada, dmdas::Dmdas, multiprio::MultiPrio, pla
 
 /// This library's policies, and those of others.
 const SCHEDULERS: [&str; 8] = ["bottom-level", "auto", "eft", "stealing", "heft", "dmdas", "multiprio", "dada"];
-/// Number of runs, of which the last counts.
+/// Number of runs. The last one counts.
 const RUNS: usize = 3;
 
 /// A factorization on `mirage`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Program(Kind);
 
-/// What all runs of a program share.
+/// The graph and the machine, shared by all runs of a program.
 struct Setting {
     case: Case,
     graph: Graph,
@@ -108,7 +108,7 @@ impl Setting {
     }
 
     /// Runs the graph several times, and returns the time of the last run. All data stay until the end, because the
-    /// tasks that release data would have numbers of their own.
+    /// tasks that release data would be numbered, too.
     fn runs(&self, rt: &Runtime, runs: usize) -> Result<f64> {
         let data: Vec<_> = (0..runs).map(|_| self.graph.data(rt)).collect();
         data.iter().try_fold(0.0, |_, data| self.graph.run(rt, data))

@@ -18,7 +18,7 @@ pub(super) struct Change {
     pub(super) speed: f64,
 }
 
-/// What changes, with times from the start of the part that is measured.
+/// The changes, with times from the start of the part that is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ground {
     pub(super) name: &'static str,

@@ -3,8 +3,8 @@
 //!
 //! For a guess λ of the time, tasks with data in a memory go to its least busy unit until that unit has αλ of work.
 //! Then tasks that take longer than λ on one kind of unit go to the other kind. The remaining tasks go to the GPUs, in
-//! the order of their gain, until each GPU has λ of work, and then to the cores. A guess is accepted if no unit has more
-//! than (2 + α)λ; a bisection finds the smallest. The result is at most (2 + α) times as long as the optimum.
+//! the order of their gain, until each GPU has λ of work, and then to the cores. A guess is accepted if no unit has
+//! more than (2 + α)λ; a bisection finds the smallest. The result is at most (2 + α) times as long as the optimum.
 //!
 //! Work that units already have counts as if it were the start of theirs. Data are in a memory if nothing of a task is
 //! missing there; the host counts only for tasks that no GPU has data of, because in the beginning everything is there.

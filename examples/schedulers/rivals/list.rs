@@ -12,8 +12,8 @@ pub(crate) fn heft(problem: &Problem) -> Schedule {
     heft_with(problem, &|task, unit, _| problem.cost[task][unit])
 }
 
-/// Computes the schedule of HEFT from the times that `takes` returns for a task, a unit and a start. The ranks are those
-/// of the mean times.
+/// Computes the schedule of HEFT from the times that `takes` returns for a task, a unit and a start. The ranks are
+/// those of the mean times.
 pub(crate) fn heft_with(problem: &Problem, takes: Takes<'_>) -> Schedule {
     let ranks = ranks::upward(problem);
     let mut order: Vec<usize> = (0..ranks.len()).collect();

@@ -9,8 +9,9 @@
 //! | [`dada::Dada`] | Bleuse, Gautier, Lima, Mounié & Trystram 2014 |
 //! | [`heteroprio::makespan_ns`] | Agullo, Beaumont et al. 2016; Beaumont et al. 2017 |
 //!
-//! All except HeteroPrio run in the simulation, with its noise, links and copies. HeteroPrio aborts running tasks, which
-//! no driver can do, so it is a calculation by mean times without copies. This favours it.
+//! All except HeteroPrio run in the simulation, with its noise, links and copies. HeteroPrio aborts running tasks,
+//! which no driver can do, so it is a calculation by mean times without copies. This favours it. MultiPrio and DADA are
+//! simplified, as their heads say. A scheduler named CCP is missing: no public source was found that describes it.
 
 pub(crate) mod dada;
 pub(crate) mod dmdas;

@@ -1,8 +1,8 @@
 //! Simulated makespans next to those of real runs of the same program on other units or under other schedulers.
 //!
 //! Runs on the same units under the same scheduler form a group, which is simulated once. A real run can only be
-//! disturbed, so the shortest run of a group is the one nearest to an idle machine. *Work* is the sum of the times of all
-//! tasks; if that of a run is not that of the recorded one, tasks slowed each other down, or were slowed down.
+//! disturbed, so the shortest run of a group is the one nearest to an idle machine. *Work* is the sum of the times of
+//! all tasks; if that of a run is not that of the recorded one, tasks slowed each other down, or were slowed down.
 //!
 //! This module never adapts a simulation to the runs that it is compared with.
 

@@ -1,8 +1,8 @@
 //! `thalweg sim`: replays the tasks of a trace on simulated machines.
 //!
 //! [`measured`] determines the times of the recorded tasks, [`machine`] transfers them to a machine, [`program`]
-//! derives the order of submissions and waits, [`replay`] runs the result, and [`compare`] sets it next to real runs. This
-//! file contains the options and the table.
+//! derives the order of submissions and waits, [`replay`] runs the result, and [`compare`] sets it next to real runs.
+//! This file contains the options and the table.
 
 mod compare;
 mod links;
