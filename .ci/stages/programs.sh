@@ -71,6 +71,7 @@ done
 target/release/thalweg trace target/sweeps-ping-pong.thw --check "copies>100"
 THALWEG_TRACE=target/jacobi.thw THALWEG_TRACE_ACCESSES=1 example jacobi --size 32 --block 16 --units 2:CPU:1
 target/release/thalweg sim target/jacobi.thw --scheduler stealing,eft
+[ "$(benches/simulation/validate.sh 1 cholesky | grep -c '^| cholesky')" -ge 7 ]
 
 step "machines that are simulated"
 for machine in machines/*.toml; do

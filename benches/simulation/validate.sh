@@ -22,9 +22,7 @@ declare -A arguments=(
     [sp]="npb_mz sp --class A --niter 8 --fuse step"
     [lu]="npb_mz lu --class A --niter 6 --fuse step"
 )
-programs=("${@:-cholesky jacobi cg bt sp lu}")
-# shellcheck disable=SC2206 # words
-[ $# -gt 0 ] || programs=(${programs[0]})
+[ $# -gt 0 ] || set -- cholesky jacobi cg bt sp lu
 runs=(1:CPU:1/stealing 2:CPU:1/stealing 2:CPU:1/eft 1:CPU:1,1:EMU:1/stealing 1:CPU:1,1:EMU:1/eft 1:OPENCL:1/stealing)
 # The recorded run, and those that it predicts.
 predictions=(
@@ -59,7 +57,7 @@ shortest() {
 echo "| program | recorded on | simulated on | simulated | shortest run | ratio | work | ratio × work |" \
     "ratio to the median run | quartiles |"
 echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-for program in "${programs[@]}"; do
+for program in "$@"; do
     for round in $(seq "$rounds"); do
         for run in "${runs[@]}"; do record "$program" "$run" "$round"; done
     done
