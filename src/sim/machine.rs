@@ -62,7 +62,7 @@ use toml::Spanned;
 /// - of a task: `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either
 ///   key, they are the times of every task), and `[tasks.speed_up]`, the speed-up of a unit with this many cores
 ///   (`{ 8 = 6.5 }`; without it, the speed-up equals the number of cores);
-/// - `[[speeds]]`, changes of speed during a run: from `at_ns` on, units of this `kind` are `speed` times as fast as the
+/// - `[[speeds]]`, changes of speed in a run: from `at_ns` on, units of this `kind` are `speed` times as fast as the
 ///   other figures say; with `unit = 0`, only the first unit of the kind. A running task continues at the new speed.
 ///
 /// A task runs on every unit kind for which the file specifies a time, if the task has a body made with
@@ -166,8 +166,9 @@ pub(crate) enum Work {
 impl SimulatedMachine {
     /// Reads a machine file.
     ///
-    /// # Errors Returns an error if the file cannot be read or contains an impossible value. The message names the line
-    /// and its key.
+    /// # Errors
+    /// Returns an error if the file cannot be read or contains an impossible value. The message names the line and its
+    /// key.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, MachineFileError> {
         let path = path.as_ref();
         let text =
@@ -188,7 +189,8 @@ impl SimulatedMachine {
     /// Returns the same machine with different noise, given by its seed and by the standard deviation of a task's time
     /// relative to its mean.
     ///
-    /// # Panics Panics if the deviation is not between 0 and 1.
+    /// # Panics
+    /// Panics if the deviation is not between 0 and 1.
     #[must_use]
     #[track_caller]
     pub fn with_noise(self, seed: u64, relative_deviation: f64) -> Self {

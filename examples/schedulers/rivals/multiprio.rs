@@ -1,5 +1,5 @@
-//! MultiPrio (Tayeb, Bramas, Faverge & Guermouche 2024): every kind of unit has a heap of all ready tasks, sorted by how
-//! much is gained if that kind runs the task.
+//! MultiPrio (Tayeb, Bramas, Faverge & Guermouche 2024): every kind of unit has a heap of all ready tasks, sorted by
+//! how much is gained if that kind runs the task.
 //!
 //! - *Gain.* The time saved over the best other kind (a negative number on a slower kind), scaled to 0 to 1 by the
 //!   largest difference seen so far. Equal gains are sorted by the *normalized out-degree*: the sum over a task's
