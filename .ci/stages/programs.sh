@@ -71,6 +71,7 @@ done
 target/release/thalweg trace target/sweeps-ping-pong.thw --check "copies>100"
 THALWEG_TRACE=target/jacobi.thw THALWEG_TRACE_ACCESSES=1 example jacobi --size 32 --block 16 --units 2:CPU:1
 target/release/thalweg sim target/jacobi.thw --scheduler stealing,eft
+[ "$(benches/simulation/validate.sh 1 cholesky | grep -c '^| cholesky')" -ge 7 ]
 
 step "machines that are simulated"
 for machine in machines/*.toml; do
@@ -83,6 +84,9 @@ done
 timeout 300 target/release/examples/schedulers --benchmark lu --check docs/evaluation/evaluation.csv | grep '^SAME'
 timeout 300 target/release/examples/schedulers --suite factor --check docs/evaluation/suite.csv | grep '^SAME'
 timeout 300 target/release/examples/schedulers --suite Cholesky --check docs/evaluation/suite.csv | grep '^SAME'
+for case in "LU 12, a GPU slows down" "zones, a GPU speeds up" "Cholesky 20"; do
+    timeout 300 target/release/examples/schedulers --moving "$case" --check docs/evaluation/moving.csv | grep '^SAME'
+done
 timeout 300 target/release/examples/schedulers --class S --real --steps 16 --out target/evaluation | grep '^VERIFIED'
 
 step "benches, with the contenders that are installed"

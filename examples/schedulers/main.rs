@@ -21,6 +21,7 @@ mod configurations;
 mod evaluation;
 mod evolution;
 mod graphs;
+mod moving;
 mod published;
 mod rivals;
 mod suite;
@@ -72,6 +73,10 @@ struct Options {
     /// Number of seeds for the noise of `--graphs`
     #[arg(long, value_name = "N", default_value = "30", value_parser = integer(1..=1000), requires = "graphs")]
     seeds: usize,
+    /// Run on machines that change during a run and with too little memory, compare with an oracle that knows, and
+    /// write moving.csv. TEXT selects the cases whose names contain it
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["real", "from", "suite", "graphs"])]
+    moving: Option<String>,
     /// Maximum number of time steps in which a scheduler can settle, before those that count
     #[arg(long, value_name = "N", default_value = "250", value_parser = integer(0..=10_000))]
     steps: usize,
@@ -117,6 +122,9 @@ impl Options {
         }
         if let Some(only) = &self.graphs {
             return self.run_graphs(only);
+        }
+        if let Some(only) = &self.moving {
+            return self.run_moving(only);
         }
         if let Some(path) = &self.from {
             return self.write(&table::from_csv(&std::fs::read_to_string(path)?)?);
@@ -180,6 +188,22 @@ impl Options {
         if let Some(folder) = &self.out {
             std::fs::create_dir_all(folder)?;
             graphs::write(&rows, folder)?;
+        }
+        self.page.iter().try_for_each(|page| table::update(page, &tables))
+    }
+
+    /// Runs on moving ground; compares and writes the rows like the evaluation.
+    fn run_moving(&self, only: &str) -> Result<()> {
+        let machines = self.simulate.parent().unwrap_or_else(|| std::path::Path::new("."));
+        let rows = moving::run(machines, only)?;
+        let tables = moving::tables(&rows);
+        tables.iter().for_each(|(name, table)| println!("{name}\n{table}"));
+        if let Some(path) = &self.check {
+            same(&moving::to_csv(&rows), path)?;
+        }
+        if let Some(folder) = &self.out {
+            std::fs::create_dir_all(folder)?;
+            moving::write(&rows, folder)?;
         }
         self.page.iter().try_for_each(|page| table::update(page, &tables))
     }

@@ -23,6 +23,18 @@ pub(super) struct File {
     pub(super) links: Vec<LinkTable>,
     #[serde(default)]
     pub(super) tasks: Vec<TaskTable>,
+    #[serde(default)]
+    pub(super) speeds: Vec<SpeedTable>,
+}
+
+/// A change of the speed of units at some time.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpeedTable {
+    pub(super) at_ns: NotNegative,
+    pub(super) kind: Spanned<Kind>,
+    pub(super) unit: Option<usize>,
+    pub(super) speed: Positive,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -5,7 +5,7 @@
 
 use super::curve::{Beyond, Curve};
 use super::error::{MachineFileError, Source};
-use super::file::{Busy, File, Kind, NotNegative, Positive, SwitchTable, TaskTable, UnitsTable};
+use super::file::{Busy, File, Kind, NotNegative, Positive, SpeedTable, SwitchTable, TaskTable, UnitsTable};
 use super::noise::Noise;
 use crate::energy::Power;
 use crate::machine::{Machine, UnitKind};
@@ -61,7 +61,9 @@ use toml::Spanned;
 ///   also queue for the leaves' uplinks). The latency occupies no port;
 /// - of a task: `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either
 ///   key, they are the times of every task), and `[tasks.speed_up]`, the speed-up of a unit with this many cores
-///   (`{ 8 = 6.5 }`; without it, the speed-up equals the number of cores).
+///   (`{ 8 = 6.5 }`; without it, the speed-up equals the number of cores);
+/// - `[[speeds]]`, changes of speed in a run: from `at_ns` on, units of this `kind` are `speed` times as fast as the
+///   other figures say; with `unit = 0`, only the first unit of the kind. A running task continues at the new speed.
 ///
 /// A task runs on every unit kind for which the file specifies a time, if the task has a body made with
 /// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds; their time is the number of bytes that
@@ -78,6 +80,26 @@ struct Model {
     units: BTreeMap<UnitKind, UnitModel>,
     links: Vec<LinkModel>,
     tasks: Vec<TaskModel>,
+    /// In the order of their times.
+    speeds: Vec<SpeedChange>,
+}
+
+/// From a time on, the speed of the units of a kind, or of one of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpeedChange {
+    pub(crate) at_ns: u64,
+    pub(crate) kind: UnitKind,
+    /// The number of the unit among those of its kind; `None` for all of them.
+    pub(crate) unit: Option<usize>,
+    /// Relative to the machine's figures.
+    pub(crate) speed: f64,
+}
+
+impl SpeedChange {
+    /// Returns whether the change affects the unit with this number among those of its kind.
+    pub(crate) fn affects(&self, kind: UnitKind, number: usize) -> bool {
+        self.kind == kind && self.unit.is_none_or(|unit| unit == number)
+    }
 }
 
 /// The cores or devices of one unit kind.
@@ -144,8 +166,9 @@ pub(crate) enum Work {
 impl SimulatedMachine {
     /// Reads a machine file.
     ///
-    /// # Errors Returns an error if the file cannot be read or contains an impossible value. The message names the line
-    /// and its key.
+    /// # Errors
+    /// Returns an error if the file cannot be read or contains an impossible value. The message names the line and its
+    /// key.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, MachineFileError> {
         let path = path.as_ref();
         let text =
@@ -166,7 +189,8 @@ impl SimulatedMachine {
     /// Returns the same machine with different noise, given by its seed and by the standard deviation of a task's time
     /// relative to its mean.
     ///
-    /// # Panics Panics if the deviation is not between 0 and 1.
+    /// # Panics
+    /// Panics if the deviation is not between 0 and 1.
     #[must_use]
     #[track_caller]
     pub fn with_noise(self, seed: u64, relative_deviation: f64) -> Self {
@@ -215,6 +239,11 @@ impl SimulatedMachine {
 
     pub(crate) fn link(&self, a: Option<UnitKind>, b: Option<UnitKind>) -> Option<(usize, &LinkModel)> {
         self.0.links.iter().enumerate().find(|(_, link)| link.joins(a, b))
+    }
+
+    /// Returns all changes of units' speeds, in the order of their times.
+    pub(crate) fn speeds(&self) -> &[SpeedChange] {
+        &self.0.speeds
     }
 
     /// Returns the factor by which the time of the task with this ID is multiplied.
@@ -272,9 +301,19 @@ impl SimulatedMachine {
             }
         }
         let tasks = file.tasks.iter().map(|task| task_model(source, task, &units)).collect::<Result<_, _>>()?;
+        let speed = |table: &SpeedTable| {
+            let Kind(kind) = *table.kind.get_ref();
+            if !units.contains_key(&kind) {
+                let problem = format!("there are no {kind} units in this file; add [units.{kind}]");
+                return Err(source.error(Some(table.kind.span()), problem));
+            }
+            Ok(SpeedChange { at_ns: table.at_ns.0 as u64, kind, unit: table.unit, speed: table.speed.0 })
+        };
+        let mut speeds = file.speeds.iter().map(speed).collect::<Result<Vec<_>, _>>()?;
+        speeds.sort_by_key(|change| change.at_ns);
         let noise = Noise { seed: file.noise.seed, relative_deviation: file.noise.relative_deviation.0 };
         let static_w = file.static_w.map(|watts| watts.0);
-        Ok(Self(Arc::new(Model { name: file.name, noise, static_w, units, links, tasks })))
+        Ok(Self(Arc::new(Model { name: file.name, noise, static_w, units, links, tasks, speeds })))
     }
 }
 

@@ -15,4 +15,4 @@ pub(crate) use curve::Beyond;
 pub(crate) use curve::Curve;
 pub use error::MachineFileError;
 pub use machine::SimulatedMachine;
-pub(crate) use machine::{LinkModel, SwitchModel, Times, Work};
+pub(crate) use machine::{LinkModel, SpeedChange, SwitchModel, Times, Work};

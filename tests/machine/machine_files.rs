@@ -22,6 +22,14 @@ fn invalid_machine_file_is_refused_with_line_and_key() {
         (format!("static_w = -1\n{good}"), "line 1, `static_w`: -1 is not a finite number of at least 0"),
         (format!("{good}{gpu}"), "no link connects the host and GPU"),
         (format!("{good}{gpu}{link}switch = {{}}\n"), "a switch joins devices of one kind"),
+        (
+            format!("{good}[[speeds]]\nat_ns = 5\nkind = \"GPU\"\nspeed = 2\n"),
+            "line 7, `kind`: there are no GPU units in this file",
+        ),
+        (
+            format!("{good}[[speeds]]\nat_ns = 5\nkind = \"CPU\"\nspeed = 0\n"),
+            "line 8, `speed`: 0 is not a finite number",
+        ),
         (format!("{good}{link}"), "line 6, `between`: there are no GPU units in this file"),
         (
             format!("{good}{gpu}{link}[[tasks]]\nname = \"a*b\"\ntime_ns.CPU = {{ 1 = 1 }}\n"),

@@ -56,6 +56,30 @@ pub(crate) fn submit(rt: &Runtime, name: &'static str, count: usize, cost: f64) 
 }
 
 #[test]
+fn units_change_their_speed_while_tasks_run() {
+    let machine = r#"
+        name = "throttled"
+        units.CPU = { count = 2, bytes_per_s = 1e9 }
+        speeds = [
+            { at_ns = 350, kind = "CPU", speed = 1 },
+            { at_ns = 50, kind = "CPU", unit = 1, speed = 0.25 },
+        ]
+        [[tasks]]
+        name = "work"
+        time_ns.CPU = { 1 = 100 }
+    "#;
+    let rt = runtime(machine.parse().unwrap(), "2:CPU:1", "static");
+    let mut ends = Vec::new();
+    for count in [2, 1, 2] {
+        submit(&rt, "work", count, 1.0);
+        rt.wait().unwrap();
+        ends.push(rt.now().as_nanos());
+    }
+    // Unit 1 has half of the first task left at 50, which takes it 200 more. Unit 0 runs the task that is alone.
+    assert_eq!(ends, [250, 350, 450]);
+}
+
+#[test]
 fn independent_tasks_take_the_time_of_their_rounds() {
     for (units, tasks, expected) in
         [("1:CPU:1", 7, 1400), ("4:CPU:1", 12, 600), ("4:CPU:1", 13, 800), ("2:CPU:2", 5, 300)]

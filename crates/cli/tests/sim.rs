@@ -331,6 +331,23 @@ fn simulated_runs_are_traced_on_request() {
 }
 
 #[test]
+fn other_runs_are_compared_with_their_simulation() {
+    let folder = Folder::new();
+    folder.simulate("3:CPU:1", fork_join);
+    std::fs::rename(folder.path("run.thw"), folder.path("three.thw")).unwrap();
+    folder.simulate("1:CPU:1", fork_join);
+    let text = folder.sim(&["--compare", "three.thw", "run.thw"]).unwrap();
+    let ratios = "ratio 1.000, quartiles 1.000 to 1.000";
+    for (units, makespan) in [("1:CPU:1", "14.000 ms"), ("3:CPU:1", "6.000 ms")] {
+        let line = format!(
+            "compare: {units} by stealing, simulated {makespan}, shortest of 1 runs {makespan}, ratio 1.000, work 1.000; median \
+             {makespan}, {ratios}\n"
+        );
+        assert!(text.contains(&line), "{text}");
+    }
+}
+
+#[test]
 fn errors_say_what_to_try() {
     let folder = Folder::new();
     folder.simulate("1:CPU:1", chain);
@@ -343,6 +360,7 @@ fn errors_say_what_to_try() {
         (&["--scale", "GPU"], "there is no `=`"),
         (&["--scale", "GPU=0"], "try one such as GPU=20"),
         (&["--scale", "TPU=2"], "`TPU` is no kind of unit; try one of CPU, "),
+        (&["--compare", "none.thw"], "cannot compare with none.thw: "),
         (&["--trace-out", "no/such/folder/out.thw"], "cannot create no/such/folder/out.thw: "),
     ] {
         let error = folder.sim(arguments).unwrap_err();

@@ -7,7 +7,7 @@
 //! whichever is longer, without copies.
 
 mod chart;
-mod programs;
+pub(crate) mod programs;
 mod statistics;
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use thalweg::{Runtime, SimulatedMachine};
 
 use crate::bound::Machine;
 use crate::common::Result;
-use crate::rivals::{Problem, dmdas::Dmdas, heteroprio, list, planned::Planned};
+use crate::rivals::{Problem, dada::Dada, dmdas::Dmdas, heteroprio, list, multiprio::MultiPrio, planned::Planned};
 use crate::side_by_side;
 use crate::suite::least::area_ns;
 use programs::{Graph, Kind};
@@ -24,7 +24,7 @@ use programs::{Graph, Kind};
 /// This library's policies.
 pub(crate) const POLICIES: [&str; 4] = ["bottom-level", "auto", "eft", "stealing"];
 /// The schedulers of others.
-pub(crate) const RIVALS: [&str; 4] = ["heft", "cpop", "dmdas", "heteroprio"];
+pub(crate) const RIVALS: [&str; 6] = ["heft", "cpop", "dmdas", "multiprio", "dada", "heteroprio"];
 /// Standard deviation of a task's time, as a fraction of its mean.
 const DEVIATION: f64 = 0.02;
 /// Number of runs of a policy that learns.
@@ -36,11 +36,11 @@ const MACHINES: [(&str, usize, usize); 4] =
 
 /// A graph on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Case {
-    kind: Kind,
-    machine: &'static str,
-    cpus: usize,
-    gpus: usize,
+pub(crate) struct Case {
+    pub(crate) kind: Kind,
+    pub(crate) machine: &'static str,
+    pub(crate) cpus: usize,
+    pub(crate) gpus: usize,
 }
 
 impl Case {
@@ -50,8 +50,28 @@ impl Case {
         kinds.flat_map(on).collect()
     }
 
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         format!("{} on {}", self.kind, self.machine)
+    }
+
+    /// Returns the graph with the mean times of its tasks and links on the machine.
+    pub(crate) fn problem(self, graph: &Graph, times: &Machine) -> Problem {
+        let units = self.cpus + self.gpus;
+        let cost = graph.tasks.iter().map(|task| {
+            let ([cpu, gpu], _) = times.task_ns(task.name, 1.0, 0.0, self.cpus);
+            (0..units).map(|unit| if unit < self.cpus { cpu } else { gpu }).collect()
+        });
+        let hops = |one: usize, other: usize| match (one < self.cpus, other < self.cpus) {
+            _ if one == other => 0.0,
+            (true, true) => 0.0,
+            (false, false) => 2.0,
+            _ => 1.0,
+        };
+        let byte_ns = times.byte_ns();
+        let link = (0..units).map(|one| (0..units).map(|other| byte_ns * hops(one, other)).collect()).collect();
+        let data = |before: &usize| (*before, graph.tile_bytes as f64);
+        let after = graph.tasks.iter().map(|task| task.after.iter().map(data).collect()).collect();
+        Problem { cost: cost.collect(), after, link }
     }
 }
 
@@ -77,22 +97,7 @@ fn measure(case: Case, machines: &Path, seeds: usize) -> Result<Vec<Took>> {
     let (machine, times) = (SimulatedMachine::from_file(&file)?, Machine::from_file(&file)?);
     let graph = case.kind.graph();
     let units = case.cpus + case.gpus;
-    let ns = |task: usize| times.task_ns(graph.tasks[task].name, 1.0, 0.0, case.cpus).0;
-    let cost = (0..graph.tasks.len()).map(|task| {
-        let [cpu, gpu] = ns(task);
-        (0..units).map(|unit| if unit < case.cpus { cpu } else { gpu }).collect()
-    });
-    let hops = |one: usize, other: usize| match (one < case.cpus, other < case.cpus) {
-        _ if one == other => 0.0,
-        (true, true) => 0.0,
-        (false, false) => 2.0,
-        _ => 1.0,
-    };
-    let byte_ns = times.byte_ns();
-    let link = (0..units).map(|one| (0..units).map(|other| byte_ns * hops(one, other)).collect()).collect();
-    let data = |before: &usize| (*before, graph.tile_bytes as f64);
-    let after = graph.tasks.iter().map(|task| task.after.iter().map(data).collect()).collect();
-    let problem = Problem { cost: cost.collect(), after, link };
+    let (problem, byte_ns) = (case.problem(&graph, &times), times.byte_ns());
     let least = least_ns(&graph, &problem, case);
     let (heft, cpop) = (list::heft(&problem), list::cpop(&problem));
     let heteroprio = heteroprio::makespan_ns(&problem, case.cpus);
@@ -109,7 +114,7 @@ fn measure(case: Case, machines: &Path, seeds: usize) -> Result<Vec<Took>> {
         };
         for scheduler in POLICIES {
             let rt = builder().scheduler(scheduler).build()?;
-            let runs = (0..RUNS).map(|_| graph.run(&rt)).collect::<Result<Vec<f64>>>()?;
+            let runs = (0..RUNS).map(|_| graph.run(&rt, &graph.data(&rt))).collect::<Result<Vec<f64>>>()?;
             row(scheduler, [runs[0], runs[RUNS - 1]]);
         }
         for scheduler in RIVALS {
@@ -117,12 +122,15 @@ fn measure(case: Case, machines: &Path, seeds: usize) -> Result<Vec<Took>> {
                 "heft" => builder().policy(Planned::new("heft", &heft, units)),
                 "cpop" => builder().policy(Planned::new("cpop", &cpop, units)),
                 "dmdas" => builder().policy(Dmdas::new(problem.clone(), byte_ns)),
+                "multiprio" => builder().policy(MultiPrio::new(problem.clone(), case.cpus)),
+                "dada" => builder().policy(Dada::new(problem.clone(), case.cpus)),
                 _ => {
                     row(scheduler, [heteroprio; 2]);
                     continue;
                 }
             };
-            row(scheduler, [graph.run(&builder.build()?)?; 2]);
+            let rt = builder.build()?;
+            row(scheduler, [graph.run(&rt, &graph.data(&rt))?; 2]);
         }
     }
     Ok(rows)

@@ -9,11 +9,11 @@ use thalweg::prelude::*;
 use crate::common::Result;
 
 /// Rows and columns of a tile.
-const TILE: usize = 960;
+pub(crate) const TILE: usize = 960;
 
 /// A factorization of a matrix with this many tiles per side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Cholesky, in single precision.
     Cholesky(usize),
     /// LU without pivoting, in double precision.
@@ -31,18 +31,18 @@ impl fmt::Display for Kind {
 
 /// A task: it reads some tiles and changes one.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) name: &'static str,
+pub(crate) struct Node {
+    pub(crate) name: &'static str,
     reads: Vec<usize>,
     changes: usize,
-    pub(super) after: Vec<usize>,
+    pub(crate) after: Vec<usize>,
 }
 
 /// A graph of tasks over tiles.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Graph {
-    pub(super) tasks: Vec<Node>,
-    pub(super) tile_bytes: usize,
+pub(crate) struct Graph {
+    pub(crate) tasks: Vec<Node>,
+    pub(crate) tile_bytes: usize,
     tiles: usize,
     /// The last task that changed a tile.
     last: BTreeMap<usize, usize>,
@@ -50,12 +50,12 @@ pub(super) struct Graph {
 
 impl Kind {
     /// Returns whether a run takes long.
-    pub(super) fn is_large(self) -> bool {
+    pub(crate) fn is_large(self) -> bool {
         matches!(self, Self::Cholesky(24..) | Self::Lu(16..))
     }
 
     /// Builds the graph, with its tasks in the order of the sequential program.
-    pub(super) fn graph(self) -> Graph {
+    pub(crate) fn graph(self) -> Graph {
         let (Self::Cholesky(side) | Self::Lu(side)) = self;
         let element = if matches!(self, Self::Cholesky(_)) { size_of::<f32>() } else { size_of::<f64>() };
         let mut graph = Graph { tiles: side * side, tile_bytes: TILE * TILE * element, ..Graph::default() };
@@ -94,9 +94,13 @@ impl Graph {
         self.tasks.push(Node { name, reads: reads.to_vec(), changes, after });
     }
 
-    /// Runs the graph on fresh data and returns its nanoseconds.
-    pub(super) fn run(&self, rt: &Runtime) -> Result<f64> {
-        let tiles: Vec<Data<u8>> = (0..self.tiles).map(|_| rt.zeros(self.tile_bytes)).collect();
+    /// Registers fresh data.
+    pub(crate) fn data(&self, rt: &Runtime) -> Vec<Data<u8>> {
+        (0..self.tiles).map(|_| rt.zeros(self.tile_bytes)).collect()
+    }
+
+    /// Runs the graph and returns its nanoseconds.
+    pub(crate) fn run(&self, rt: &Runtime, tiles: &[Data<u8>]) -> Result<f64> {
         let start = rt.now();
         for Node { name, reads, changes, .. } in &self.tasks {
             let reads: Vec<_> = reads.iter().map(|tile| tiles[*tile].input()).collect();

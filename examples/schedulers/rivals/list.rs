@@ -4,13 +4,21 @@ use super::{Problem, ranks};
 
 /// The unit, start and end of each task.
 pub(crate) type Schedule = Vec<(usize, f64, f64)>;
+/// Returns the time of a task on a unit from a start on.
+pub(crate) type Takes<'a> = &'a dyn Fn(usize, usize, f64) -> f64;
 
 /// Computes the schedule of HEFT: tasks by descending upward rank, each on the unit where it ends first.
 pub(crate) fn heft(problem: &Problem) -> Schedule {
+    heft_with(problem, &|task, unit, _| problem.cost[task][unit])
+}
+
+/// Computes the schedule of HEFT from the times that `takes` returns for a task, a unit and a start. The ranks are
+/// those of the mean times.
+pub(crate) fn heft_with(problem: &Problem, takes: Takes<'_>) -> Schedule {
     let ranks = ranks::upward(problem);
     let mut order: Vec<usize> = (0..ranks.len()).collect();
     order.sort_by(|one, other| ranks[*other].total_cmp(&ranks[*one]).then(one.cmp(other)));
-    let mut partial = Partial::new(problem);
+    let mut partial = Partial::new(problem, takes);
     order.into_iter().for_each(|task| partial.place_first(task));
     partial.placed
 }
@@ -31,7 +39,8 @@ pub(crate) fn cpop(problem: &Problem) -> Schedule {
     }
     let on = |unit: &usize| path.iter().map(|task| problem.cost[*task][*unit]).sum::<f64>();
     let fastest = (0..problem.units()).min_by(|one, other| on(one).total_cmp(&on(other))).unwrap_or(0);
-    let mut partial = Partial::new(problem);
+    let takes = |task: usize, unit: usize, _| problem.cost[task][unit];
+    let mut partial = Partial::new(problem, &takes);
     let mut open: Vec<usize> = problem.after.iter().map(Vec::len).collect();
     let mut successors = vec![Vec::new(); open.len()];
     for (task, after) in problem.after.iter().enumerate() {
@@ -59,15 +68,16 @@ pub(crate) fn cpop(problem: &Problem) -> Schedule {
 /// A schedule under construction.
 struct Partial<'a> {
     problem: &'a Problem,
+    takes: Takes<'a>,
     placed: Schedule,
     /// Start and end of the tasks on each unit, in order.
     busy: Vec<Vec<(f64, f64)>>,
 }
 
 impl<'a> Partial<'a> {
-    fn new(problem: &'a Problem) -> Self {
+    fn new(problem: &'a Problem, takes: Takes<'a>) -> Self {
         let placed = vec![(0, 0.0, 0.0); problem.cost.len()];
-        Self { problem, placed, busy: vec![Vec::new(); problem.units()] }
+        Self { problem, takes, placed, busy: vec![Vec::new(); problem.units()] }
     }
 
     /// Returns the earliest start of a task on a unit, which may be between two tasks.
@@ -77,10 +87,10 @@ impl<'a> Partial<'a> {
             end + data * self.problem.link[from][unit]
         };
         let ready = self.problem.after[task].iter().map(arrives).fold(0.0, f64::max);
-        let (takes, busy) = (self.problem.cost[task][unit], &self.busy[unit]);
+        let busy = &self.busy[unit];
         let mut free = ready;
         for (start, end) in &busy[busy.partition_point(|(_, end)| *end <= ready)..] {
-            if free + takes <= *start {
+            if free + (self.takes)(task, unit, free) <= *start {
                 break;
             }
             free = free.max(*end);
@@ -90,7 +100,7 @@ impl<'a> Partial<'a> {
 
     fn place(&mut self, task: usize, unit: usize) {
         let start = self.start(task, unit);
-        let end = start + self.problem.cost[task][unit];
+        let end = start + (self.takes)(task, unit, start);
         self.placed[task] = (unit, start, end);
         let at = self.busy[unit].partition_point(|(other, _)| *other < start);
         self.busy[unit].insert(at, (start, end));
@@ -98,7 +108,10 @@ impl<'a> Partial<'a> {
 
     /// Places a task on the unit where it ends first.
     fn place_first(&mut self, task: usize) {
-        let end = |unit: &usize| self.start(task, *unit) + self.problem.cost[task][*unit];
+        let end = |unit: &usize| {
+            let start = self.start(task, *unit);
+            start + (self.takes)(task, *unit, start)
+        };
         let first = (0..self.problem.units()).min_by(|one, other| end(one).total_cmp(&end(other)));
         self.place(task, first.unwrap_or(0));
     }

@@ -5,14 +5,19 @@
 //! | --- | --- |
 //! | [`list::heft`], [`list::cpop`] | Topcuoglu, Hariri & Wu 2002, §4: the upward rank, and both ranks |
 //! | [`dmdas::Dmdas`] | StarPU's `dmda` with sorted queues (Augonnet et al. 2011), by upward ranks |
+//! | [`multiprio::MultiPrio`] | Tayeb, Bramas, Faverge & Guermouche 2024 |
+//! | [`dada::Dada`] | Bleuse, Gautier, Lima, Mounié & Trystram 2014 |
 //! | [`heteroprio::makespan_ns`] | Agullo, Beaumont et al. 2016; Beaumont et al. 2017 |
 //!
-//! HEFT, CPOP and dmdas run in the simulation, with its noise, links and copies. HeteroPrio aborts running tasks, which
-//! no driver can do, so it is a calculation by mean times without copies. This favours it.
+//! All except HeteroPrio run in the simulation, with its noise, links and copies. HeteroPrio aborts running tasks,
+//! which no driver can do, so it is a calculation by mean times without copies. This favours it. MultiPrio and DADA are
+//! simplified, as their heads say. A scheduler named CCP is missing: no public source was found that describes it.
 
+pub(crate) mod dada;
 pub(crate) mod dmdas;
 pub(crate) mod heteroprio;
 pub(crate) mod list;
+pub(crate) mod multiprio;
 pub(crate) mod planned;
 pub(crate) mod ranks;
 
@@ -36,6 +41,18 @@ impl Problem {
     /// Returns a task's mean time over all units.
     pub(crate) fn mean_cost(&self, task: usize) -> f64 {
         self.cost[task].iter().sum::<f64>() / self.units() as f64
+    }
+
+    /// Returns the problem of running the graph several times, one run after the other in the order of tasks.
+    pub(crate) fn repeated(&self, runs: usize) -> Self {
+        let tasks = self.cost.len();
+        let shifted = |run: usize| {
+            let shift = move |(before, data): &(usize, f64)| (before + run * tasks, *data);
+            self.after.iter().map(move |after| after.iter().map(shift).collect())
+        };
+        let after = (0..runs).flat_map(shifted).collect();
+        let cost = (0..runs).flat_map(|_| self.cost.iter().cloned()).collect();
+        Self { cost, after, link: self.link.clone() }
     }
 
     /// Returns the mean time to pass one unit of data between two different units.

@@ -5,7 +5,7 @@
 //! them: the *service* that a task would have received if it had run since the class's zero point. A task that needs
 //! `w` and starts at service `s` ends when the class has provided `s + w`, however the load changes meanwhile (virtual
 //! time, as in Parekh and Gallager's generalized processor sharing, 1993). A load change only updates classes, not
-//! individual tasks.
+//! individual tasks. Units whose speed changes during the run have classes of their own, each with its speed.
 //!
 //! Times are integers and are rounded up. Tasks that end at the same time end in the order in which they began.
 
@@ -35,6 +35,7 @@ struct Class {
     service: f64,
     since: Nanos,
     factor: f64,
+    speed: f64,
     running: BinaryHeap<Reverse<Begun>>,
 }
 
@@ -72,6 +73,13 @@ impl Ord for Begun {
 }
 
 impl Class {
+    /// Sets the load of the pool and the speed of the units from `now` on.
+    fn change(&mut self, now: Nanos, load: f64, speed: f64) {
+        self.catch_up(now);
+        self.speed = speed;
+        self.factor = self.slowdown.at(load) / speed;
+    }
+
     fn catch_up(&mut self, now: Nanos) {
         self.service += (now - self.since) as f64 / self.factor;
         self.since = now;
@@ -90,11 +98,17 @@ impl Progress {
         Self { classes: Vec::new(), loads: vec![0.0; pools], begun: 0 }
     }
 
-    /// Adds a class of tasks that run on units of `pool`.
-    pub(super) fn add_class(&mut self, pool: usize, slowdown: Curve) -> ClassId {
-        let factor = slowdown.at(self.loads[pool]);
-        self.classes.push(Class { pool, slowdown, service: 0.0, since: 0, factor, running: BinaryHeap::new() });
+    /// Adds a class of tasks that run on units of `pool` with this speed.
+    pub(super) fn add_class(&mut self, pool: usize, slowdown: Curve, speed: f64) -> ClassId {
+        let factor = slowdown.at(self.loads[pool]) / speed;
+        self.classes.push(Class { pool, slowdown, service: 0.0, since: 0, factor, speed, running: BinaryHeap::new() });
         ClassId(self.classes.len() - 1)
+    }
+
+    /// Changes the speed of a class's units.
+    pub(super) fn set_speed(&mut self, now: Nanos, ClassId(class): ClassId, speed: f64) {
+        let class = &mut self.classes[class];
+        class.change(now, self.loads[class.pool], speed);
     }
 
     /// Adds a unit's load to its pool, or removes it if `by` is negative.
@@ -102,8 +116,7 @@ impl Progress {
         self.loads[pool] += by;
         let load = self.loads[pool];
         for class in self.classes.iter_mut().filter(|class| class.pool == pool) {
-            class.catch_up(now);
-            class.factor = class.slowdown.at(load);
+            class.change(now, load, class.speed);
         }
     }
 
@@ -142,7 +155,7 @@ mod tests {
     #[test]
     fn task_slows_down_while_others_run() {
         let mut progress = Progress::new(1);
-        let class = progress.add_class(0, Curve::through(vec![(1.0, 1.0), (2.0, 3.0)], Beyond::Rises));
+        let class = progress.add_class(0, Curve::through(vec![(1.0, 1.0), (2.0, 3.0)], Beyond::Rises), 1.0);
         progress.load(0, 0, 1.0);
         progress.begin(0, class, 100.0, 7);
         assert_eq!(progress.next_end(), Some((100, class)));
@@ -157,9 +170,22 @@ mod tests {
     }
 
     #[test]
+    fn running_task_continues_at_the_new_speed() {
+        let mut progress = Progress::new(1);
+        let class = progress.add_class(0, Curve::flat(1.0), 2.0);
+        progress.load(0, 0, 1.0);
+        progress.begin(0, class, 100.0, 7);
+        assert_eq!(progress.next_end(), Some((50, class)));
+        progress.set_speed(20, class, 0.5); // 60 to go
+        assert_eq!(progress.next_end(), Some((140, class)));
+        progress.load(30, 0, 1.0);
+        assert_eq!(progress.next_end(), Some((140, class)), "the load changes no speed");
+    }
+
+    #[test]
     fn ties_end_in_order_of_beginning_and_ends_round_up() {
         let mut progress = Progress::new(1);
-        let class = progress.add_class(0, Curve::flat(1.0));
+        let class = progress.add_class(0, Curve::flat(1.0), 1.0);
         for unit in [5, 3, 4] {
             progress.begin(10, class, 2.5, unit);
         }

@@ -2,8 +2,9 @@
 //!
 //! Time advances only when [`World::next`] is called. The model is as follows: a unit runs its tasks one at a time in
 //! the order in which it received them. A task's time depends on the machine file, the task's cost or bytes, the
-//! unit's cores, the load ([`super::progress`]) and seeded noise. Copies queue on links ([`super::links`]). The
-//! runtime's own time, the combining of reductions, and a hosting core's work for its device are not modelled.
+//! unit's cores and its speed at the time, the load ([`super::progress`]) and seeded noise. Copies queue on links
+//! ([`super::links`]). The runtime's own time, the combining of reductions, and a hosting core's work for its device
+//! are not modelled.
 //!
 //! Invariants:
 //! 1. Time never goes backwards, and ties are resolved by the order in which events began. So for one seed and one
@@ -17,7 +18,7 @@ use crate::depend::{Kinds, OwnedTask};
 use crate::engine::{CopyOrder, CopyTime, Event, Launch, Nanos, Outcome, Span};
 use crate::ids::UnitId;
 use crate::machine::{ComputeUnit, Machine, UnitKind};
-use crate::sim::{SimulatedMachine, Times, Work};
+use crate::sim::{SimulatedMachine, SpeedChange, Times, Work};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -37,6 +38,8 @@ pub(super) struct World {
     links: Links,
     copies: BinaryHeap<Reverse<Arrival>>,
     sent: u64,
+    /// Number of speed changes that have happened.
+    changed: usize,
 }
 
 /// The tasks that share one entry of the machine file.
@@ -47,15 +50,21 @@ struct Entry {
     timed: Kinds,
     /// For each unit kind that has run one of these tasks, the class that models their progress on that kind.
     classes: [Option<ClassId>; KINDS],
+    /// The classes on units whose speed changes.
+    own_classes: FxHashMap<usize, ClassId>,
 }
 
 struct Unit {
     id: UnitId,
     kind: UnitKind,
+    /// Number of the unit among those of its kind.
+    number: usize,
     /// Number of the unit's cores, or 1 for a device.
     load: f64,
     cores: usize,
     launch_ns: f64,
+    /// Relative to the machine's figures; `None` if it never changes.
+    speed: Option<f64>,
     inbox: VecDeque<Timed>,
     running: Option<(OwnedTask, Nanos)>,
 }
@@ -97,11 +106,15 @@ impl Arrival {
 impl World {
     /// Creates a world of `model` with the units of `machine`, all of which `model` must contain.
     pub(super) fn new(model: SimulatedMachine, machine: &Machine) -> Self {
+        let mut counts = [0; KINDS];
         let unit = |unit: &ComputeUnit| {
             let load = if unit.is_cpu() { unit.inner_cores() as f64 } else { 1.0 };
             let (id, kind, cores) = (unit.id, unit.kind, unit.inner_cores());
             let launch_ns = model.units(kind).map_or(0.0, |units| units.launch_ns);
-            Unit { id, kind, load, cores, launch_ns, inbox: VecDeque::new(), running: None }
+            let number = counts[kind as usize];
+            counts[kind as usize] += 1;
+            let speed = model.speeds().iter().any(|change| change.affects(kind, number)).then_some(1.0);
+            Unit { id, kind, number, load, cores, launch_ns, speed, inbox: VecDeque::new(), running: None }
         };
         Self {
             tasks: Vec::new(),
@@ -112,6 +125,7 @@ impl World {
             links: Links::new(&model, machine),
             copies: BinaryHeap::new(),
             sent: 0,
+            changed: 0,
             model,
         }
     }
@@ -139,7 +153,7 @@ impl World {
         let at = self.tasks.iter().position(|known| known.entry == entry).unwrap_or_else(|| {
             let is_timed = |kind: &UnitKind| self.model.times(entry, *kind).is_some();
             let timed = UnitKind::ALL.into_iter().filter(is_timed).fold(Kinds::NONE, Kinds::with);
-            self.tasks.push(Entry { entry, timed, classes: [None; KINDS] });
+            self.tasks.push(Entry { entry, timed, classes: [None; KINDS], own_classes: FxHashMap::default() });
             self.tasks.len() - 1
         });
         self.named.insert(name.to_owned(), at);
@@ -157,13 +171,16 @@ impl World {
     /// Gives a task to its unit, which begins the task after the unit's earlier tasks have ended.
     pub(super) fn launch(&mut self, Launch { task, unit, .. }: Launch) {
         let (at, unit) = (self.named(&task.shared().name), unit.index());
-        let Unit { kind, cores, launch_ns, .. } = self.units[unit];
+        let Unit { kind, cores, launch_ns, speed, .. } = self.units[unit];
         let known = &mut self.tasks[at];
         let times = self.model.times(known.entry, kind).expect("tasks are placed only where there is a time for them");
         let noise = self.model.noise(task.shared().id.0);
         let work_ns = launch_ns + times.alone_ns(&task, if kind == UnitKind::Cpu { cores } else { 1 }) * noise;
-        let add_class = || self.progress.add_class(kind as usize, times.slowdown.clone());
-        let class = *known.classes[kind as usize].get_or_insert_with(add_class);
+        let mut add_class = |speed| self.progress.add_class(kind as usize, times.slowdown.clone(), speed);
+        let class = match speed {
+            None => *known.classes[kind as usize].get_or_insert_with(|| add_class(1.0)),
+            Some(speed) => *known.own_classes.entry(unit).or_insert_with(|| add_class(speed)),
+        };
         self.units[unit].inbox.push_back(Timed { task, class, work_ns });
         self.start(unit);
     }
@@ -213,6 +230,12 @@ impl World {
         loop {
             let ends = self.progress.next_end();
             let arrives = self.copies.peek().map(|Reverse(arrival)| arrival.at);
+            let next = arrives.into_iter().chain(ends.map(|(at, _)| at)).min();
+            let change = self.model.speeds().get(self.changed).copied();
+            if let Some(change) = change.filter(|change| next.is_some_and(|next| change.at_ns <= next)) {
+                self.change_speed(change);
+                continue;
+            }
             match (arrives, ends) {
                 (None, None) => return None,
                 (Some(at), ends) if ends.is_none_or(|(end, _)| at <= end) => {
@@ -233,6 +256,19 @@ impl World {
                     return Some((Event::Finished(task, Outcome::Done(Span { elapsed_ns, ended_ns: at })), Some(unit)));
                 }
                 (Some(_), None) => unreachable!("a copy arrives before no task ends"),
+            }
+        }
+    }
+
+    /// Changes the speed of units. A change that lies in the past happens now, since nothing ran in between.
+    fn change_speed(&mut self, change: SpeedChange) {
+        self.changed += 1;
+        self.now = self.now.max(change.at_ns);
+        let affected = self.units.iter_mut().enumerate().filter(|(_, unit)| change.affects(unit.kind, unit.number));
+        for (at, unit) in affected {
+            unit.speed = Some(change.speed);
+            for class in self.tasks.iter().filter_map(|entry| entry.own_classes.get(&at)) {
+                self.progress.set_speed(self.now, *class, change.speed);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Measured times of a trace's tasks, by name and kind of unit.
 //!
 //! A task's time is the time in which its body itself ran. It excludes tasks that the unit ran while the body
-//! waited, and time in which the unit slept or searched meanwhile.
+//! waited, and time in which the unit slept or searched meanwhile. A device can run several tasks at once, but a
+//! simulated unit runs one after the other. So at each moment, the tasks that run on a device share its time equally.
 //!
 //! This module deals only with the recorded machine.
 
@@ -64,12 +65,17 @@ impl Measured {
         let load = load(trace, &ran);
         Self { ran, names, name_of, bytes, load }
     }
+
+    /// Returns the sum of the times of all tasks in nanoseconds.
+    pub(super) fn work_ns(&self) -> f64 {
+        self.ran.iter().flatten().map(|ran| ran.ns).sum()
+    }
 }
 
 /// Returns, for each task, the time in which its body itself ran.
 fn self_times(trace: &Trace, kinds: &[Option<UnitKind>]) -> Vec<u64> {
     let mut times: Vec<u64> = trace.tasks.iter().map(|task| span(task).map_or(0, |(start, end)| end - start)).collect();
-    // On a device, overlapping bodies run concurrently.
+    share_devices(trace, kinds, &mut times);
     let mut spans: Vec<Vec<(u64, u64, Option<usize>)>> = vec![Vec::new(); trace.units.len()];
     let is_cpu = |unit: usize| kinds.get(unit) == Some(&Some(UnitKind::Cpu));
     for (number, task) in trace.tasks.iter().enumerate() {
@@ -104,6 +110,33 @@ fn self_times(trace: &Trace, kinds: &[Option<UnitKind>]) -> Vec<u64> {
         }
     }
     times
+}
+
+/// Sets the times of tasks on devices to their shares.
+fn share_devices(trace: &Trace, kinds: &[Option<UnitKind>], times: &mut [u64]) {
+    for unit in (0..kinds.len()).filter(|unit| kinds[*unit].is_some_and(UnitKind::is_device)) {
+        let on_unit = trace.tasks.iter().enumerate().filter(|(_, task)| task.unit == Some(unit));
+        let ends = on_unit.filter_map(|(task, of)| {
+            let (start, end) = span(of)?;
+            Some([(start, false, task), (end, true, task)])
+        });
+        let mut changes: Vec<(u64, bool, usize)> = ends.flatten().collect();
+        changes.sort_unstable();
+        // The share of a task that ran all the time, and how large it was when a task began.
+        let (mut share, mut since, mut running) = (0.0, 0, 0u32);
+        let mut began = vec![0.0; times.len()];
+        for (at, is_end, task) in changes {
+            share += (at - since) as f64 / f64::from(running.max(1));
+            since = at;
+            if is_end {
+                running -= 1;
+                times[task] = (share - began[task]).round() as u64;
+            } else {
+                running += 1;
+                began[task] = share;
+            }
+        }
+    }
 }
 
 fn span(task: &thalweg_trace::Task) -> Option<(u64, u64)> {
@@ -160,6 +193,17 @@ mod tests {
         let times: Vec<_> = measured.ran.iter().map(|ran| ran.unwrap().ns).collect();
         assert_eq!(times, [65.0, 15.0, 5.0, 10.0]);
         assert_eq!((measured.names.len(), measured.name_of[3], measured.bytes), (1, Some(0), None));
+    }
+
+    #[test]
+    fn tasks_that_overlap_on_a_device_share_its_time() {
+        let site = Site { name: "t".to_owned(), file: String::new(), line: 0, column: 0 };
+        let tasks = vec![task(0, 100), task(40, 100), task(100, 110), task(120, 120)];
+        let units = vec![Unit { kind: "OPENCL".to_owned(), width: 1 }];
+        let measured = Measured::of(&Trace { units, sites: vec![site], tasks, ..Trace::default() });
+        let times: Vec<_> = measured.ran.iter().map(|ran| ran.unwrap().ns).collect();
+        assert_eq!(times, [70.0, 30.0, 10.0, 0.0]);
+        assert_eq!(measured.work_ns(), 110.0);
     }
 
     #[test]

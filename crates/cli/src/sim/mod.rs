@@ -1,9 +1,10 @@
 //! `thalweg sim`: replays the tasks of a trace on simulated machines.
 //!
 //! [`measured`] determines the times of the recorded tasks, [`machine`] transfers them to a machine, [`program`]
-//! derives the order of submissions and waits, and [`replay`] runs the result. This file contains the options and
-//! the table.
+//! derives the order of submissions and waits, [`replay`] runs the result, and [`compare`] sets it next to real runs.
+//! This file contains the options and the table.
 
+mod compare;
 mod links;
 mod machine;
 mod measured;
@@ -56,6 +57,10 @@ pub(crate) struct Options {
     /// Writes a trace of each simulated run: FILE for the first, and for the n-th a name that ends with -n
     #[arg(long, value_name = "FILE")]
     trace_out: Option<PathBuf>,
+    /// Traces of other real runs of the program: simulates their units and schedulers, and prints the ratio of the
+    /// simulated makespan to the measured ones
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "machine")]
+    compare: Vec<PathBuf>,
 }
 
 fn factor(text: &str) -> Result<(UnitKind, f64), String> {
@@ -116,14 +121,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         remarks.extend(remark_on_kinds(target, &file.name, &measured, lines.last()));
     }
     let recorded = makespan_ns(&trace);
-    let units = trace.units.iter().fold(Units::default(), |units, unit| {
-        units.and(UnitKind::from_keyword(&unit.kind).unwrap_or(UnitKind::Cpu), unit.width)
-    });
-    let check = check(&program, &like, &measured, &units.text(), &own);
+    let units = units_of(&trace);
+    let check = check(&program, &like, &measured, (&units, &own), &Scale::new());
     let mut text = String::new();
     let scheduler = trace.facts.get("scheduler").map_or("an unknown scheduler", String::as_str);
     let ran = measured.ran.iter().flatten().count();
-    writeln!(text, "recorded: {ran} tasks on {} by {scheduler}, makespan {}", units.text(), time(recorded))?;
+    writeln!(text, "recorded: {ran} tasks on {units} by {scheduler}, makespan {}", time(recorded))?;
     match check {
         Ok(simulated) => {
             let error = (simulated as f64 / recorded.max(1) as f64 - 1.0) * 100.0;
@@ -131,6 +134,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             writeln!(text, "check: the same run simulated{by}, makespan {}, error {error:+.1} %", time(simulated))?;
         }
         Err(error) => writeln!(text, "check: {error}")?,
+    }
+    for (group, runs) in compare::read(&options.compare)? {
+        let simulated = self::check(&program, &like, &measured, (&group.0, &group.1), &scale)?;
+        writeln!(text, "{}", compare::line(&group, &runs, simulated, measured.work_ns()))?;
     }
     table(&lines, recorded, &mut text)?;
     if let Some(out) = &options.trace_out {
@@ -153,17 +160,17 @@ fn builder(target: &Target, units: Option<&str>, scheduler: &str) -> Builder {
     }
 }
 
-/// Simulates the recorded run on a machine like the recorded one, and returns the simulated makespan.
+/// Simulates the program on units like the recorded ones, and returns the simulated makespan.
 fn check(
     program: &Program,
     like: &MachineFile,
     measured: &Measured,
-    units: &str,
-    scheduler: &str,
+    (units, scheduler): (&str, &str),
+    scale: &Scale,
 ) -> Result<u64, String> {
-    let target = like.with_times(measured, &Scale::new())?;
+    let target = like.with_times(measured, scale)?;
     let run = replay::replay(program, &target, &measured.name_of, builder(&target, Some(units), scheduler));
-    run.map(|run| run.makespan_ns).map_err(|error| format!("cannot simulate the recorded machine: {error}"))
+    run.map(|run| run.makespan_ns).map_err(|error| format!("cannot simulate {units} by {scheduler}: {error}"))
 }
 
 /// Checks that every task has a time on at least one unit.
@@ -226,6 +233,14 @@ fn schedulers(given: &[String], own: &str) -> Vec<String> {
         }
     }
     if schedulers.is_empty() { vec![own.to_owned()] } else { schedulers }
+}
+
+/// Returns the units that a trace was recorded on.
+fn units_of(trace: &Trace) -> String {
+    let unit = |units: Units, unit: &thalweg_trace::Unit| {
+        units.and(UnitKind::from_keyword(&unit.kind).unwrap_or(UnitKind::Cpu), unit.width)
+    };
+    trace.units.iter().fold(Units::default(), unit).text()
 }
 
 /// Returns the time from the first submission until the last task ended.
