@@ -109,7 +109,7 @@ fn ping(cluster: &Cluster, rounds: usize) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64() / (2 * rounds) as f64)
 }
 
-/// Runs as a rank: `thalweg LIBRARY UNITS cholesky SIZE TILE`, or with `ping ROUNDS`. Rank 0 prints seconds and a check.
+/// Runs as a rank: `thalweg LIBRARY UNITS cholesky SIZE TILE`, or with `ping ROUNDS`. Rank 0 prints seconds and check.
 fn rank(arguments: &[String]) -> Result<()> {
     let [library, units, problem, numbers @ ..] = arguments else { return Err("too few arguments".into()) };
     let numbers: Vec<usize> = numbers.iter().map(|text| text.parse()).collect::<std::result::Result<_, _>>()?;

@@ -76,8 +76,8 @@ struct Timed {
     work_ns: f64,
 }
 
-/// A copy that comes to its next lane, or arrives. Copies are ordered by that time, then by the order in which they were
-/// sent.
+/// A copy that comes to its next lane, or arrives. Copies are ordered by that time, then by the order in which they
+/// were sent.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     at: Nanos,
