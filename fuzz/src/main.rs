@@ -43,7 +43,7 @@ fn programs(bytes: &[u8]) {
 }
 
 fn some_bytes() -> Vec<Vec<u8>> {
-    (0..8u32).map(|n| (0..256u32).map(|i| (((n * 256 + i) * 2_654_435_761) >> 13) as u8).collect()).collect()
+    (0..8u32).map(|n| (0..256u32).map(|i| ((n * 256 + i).wrapping_mul(2_654_435_761) >> 13) as u8).collect()).collect()
 }
 
 const OTHERS: [Target; 2] = [

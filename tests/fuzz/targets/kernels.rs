@@ -84,7 +84,17 @@ pub(crate) fn loops(bytes: &[u8]) {
 
 /// Returns an upper limit of the depth to which a parser of the text recurses.
 fn depth(text: &str) -> usize {
-    text.bytes().filter(|byte| b"([{<-!*&|=?".contains(byte)).count()
+    let (mut open, mut deepest, mut prefixes, mut longest) = (0usize, 0, 0, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' | b'<' => open += 1,
+            b')' | b']' | b'}' | b'>' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        prefixes = if b"!&*-|?.".contains(&byte) { prefixes + 1 } else { 0 };
+        (deepest, longest) = (deepest.max(open), longest.max(prefixes));
+    }
+    deepest + longest + text.bytes().filter(|byte| *byte == b'=').count()
 }
 
 /// Like [`with_text`], with a text that is kept, as the texts of programs are.
