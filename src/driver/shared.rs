@@ -78,6 +78,8 @@ pub(crate) struct Shared {
     home: Context,
     /// Internal failure of the runtime itself, after which tasks may never finish.
     broken: OnceLock<String>,
+    /// Whether the program has abandoned the runtime, which then counts as broken, too.
+    abandoned: AtomicBool,
     /// The trace recorder, if tracing is on.
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// Memory that could not be freed while the threads were still running.
@@ -134,6 +136,7 @@ impl Shared {
                 group: None,
             },
             broken: OnceLock::new(),
+            abandoned: AtomicBool::new(false),
             kept: Mutex::default(),
             tracer,
             machine,
@@ -345,7 +348,9 @@ impl Shared {
 
     /// Checks for a stall. A waiting thread must call this before it sleeps; see [`Watch::look`].
     pub(super) fn watch(&self, first: bool, queues: &dyn Queues) -> Option<Duration> {
-        self.watch.look(&self.progress, first, |duration| self.stall(duration, queues))
+        let overdue = self.watch.overdue(|| self.sight(), |late, since| self.overdue(late, since, queues));
+        let stalled = self.watch.look(&self.progress, first, |duration| self.stall(duration, queues));
+        overdue.into_iter().chain(stalled).min()
     }
 
     /// Describes what runs and what waits, after nothing has finished for this long.
@@ -354,7 +359,7 @@ impl Shared {
         let (pending, outside) = (self.progress.pending(), self.away.tasks());
         let (runtime, placed) = (self.watch.name.clone(), self.engine.stall().unwrap_or_default());
         let reasons = explain_all(self, queues);
-        Stall { runtime, duration, pending, running, waiting, outside, placed, reasons }
+        Stall { runtime, duration, pending, running, waiting, outside, overdue: vec![], placed, reasons }
     }
 
     /// Runs the at-rest callback if nothing is pending. A thread of the program must call this at the end of a wait.
@@ -393,6 +398,19 @@ impl Shared {
         self.wake_everybody();
     }
 
+    /// Ends all waits, although bodies may still run: they keep what they use, and nothing of it is freed.
+    #[cold]
+    pub(crate) fn abandon(&self) {
+        self.cancel();
+        self.abandoned.store(true, Ordering::SeqCst);
+        self.break_down("the program abandoned the runtime".to_owned());
+    }
+
+    /// Returns whether bodies may run for as long as they like, so that nothing may wait for them or free their data.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst)
+    }
+
     /// Returns whether the runtime is broken, so that tasks may never finish.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_in_child() || self.broken.get().is_some()
@@ -427,6 +445,9 @@ impl Shared {
     /// Returns an error if the runtime is broken, with the reason why tasks may never finish.
     pub(crate) fn broken(&self) -> Result<(), SubmitError> {
         self.in_own_process()?;
+        if self.is_abandoned() {
+            return Err(SubmitError::Abandoned);
+        }
         self.broken.get().map_or(Ok(()), |problem| Err(SubmitError::Broken { problem: problem.clone() }))
     }
 
@@ -437,15 +458,18 @@ impl Shared {
         if self.is_in_child() {
             return std::mem::forget(cell); // a body that has forked may still have views of the memory
         }
-        if self.progress.is_closed() && self.progress.pending() == 0 {
+        if self.progress.is_closed() && self.progress.pending() == 0 && !self.is_abandoned() {
             self.drop_home(cell.take_home()); // no task uses the home now or later
         } else {
             self.kept.lock().push(cell);
         }
     }
 
-    /// Frees the memory that was kept. Called after all threads have ended.
+    /// Frees the memory that was kept. Called after all threads have ended, unless they were abandoned.
     pub(crate) fn drop_kept(&self) {
+        if self.is_abandoned() {
+            return;
+        }
         let homes: Vec<_> = self.kept.lock().iter().map(|cell| cell.take_home()).collect();
         homes.into_iter().for_each(|home| self.drop_home(home));
     }

@@ -7,7 +7,9 @@
 //!
 //! Tasks pay nothing for this.
 
+use super::reasons::Queues;
 use super::shared::Shared;
+use super::watch::Stall;
 use crate::ids::TaskId;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -43,5 +45,13 @@ impl Shared {
         }
         *known = next;
         known.iter().map(|(task, sighting)| (*task, now - sighting.since)).collect()
+    }
+
+    /// Describes what runs and what waits, of which these tasks have run for longer than the limit.
+    pub(super) fn overdue(&self, late: &[TaskId], since: Duration, queues: &dyn Queues) -> Stall {
+        let mut stall = self.stall(since, queues);
+        let all = stall.running.iter().chain(&stall.waiting);
+        stall.overdue = all.filter(|task| late.contains(&task.task)).cloned().collect();
+        stall
     }
 }

@@ -3,7 +3,8 @@
 //! Waiting threads check the clock before they sleep and after they wake; there is no dedicated thread. If tasks are
 //! pending and none has finished for a set time, one of these threads reports what the units are doing. It does so
 //! only once until another task finishes. The report does not prove a deadlock, because a body may simply take that
-//! long.
+//! long. With a time limit for bodies, a task is also reported if it was seen running for longer than the limit
+//! (`sightings.rs`), whatever else finishes.
 //!
 //! Units publish the tasks that they run at a cost of a load, a store and a swap of one word per task
 //! (`sync/exposed.rs`).
@@ -21,12 +22,16 @@ use crate::sync::CallSite;
 use crate::sync::drop_quietly;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// Default time without a finished task after which a stall is reported; the builder can override it.
 pub(crate) const REPORT_AFTER: Duration = Duration::from_secs(30);
+
+/// Number of looks at the running tasks per time limit: a task is reported at most a quarter of the limit late.
+const LOOKS_PER_LIMIT: u32 = 4;
 
 /// Maximum number of tasks written per list.
 const MOST_WRITTEN: usize = 16;
@@ -65,6 +70,10 @@ pub struct Stall {
     /// Tasks whose bodies have returned and that continue without a thread, because an exported region has not been
     /// returned or because their future has not been woken. The listed unit is the unit that ran the body.
     pub outside: Vec<RunningTask>,
+    /// Of the running and waiting tasks, those that have run for longer than
+    /// [`Builder::report_tasks_after`](crate::Builder::report_tasks_after); empty unless they are the reason for the
+    /// report.
+    pub overdue: Vec<RunningTask>,
     /// On machines that place tasks, the stages of the tasks that wait for memory, copies or a unit.
     pub placed: String,
     /// Reasons why tasks wait. Each task is listed below one of the tasks that it waits for.
@@ -133,9 +142,9 @@ impl fmt::Display for Stall {
             f.write_str("no unit is running a body")?;
         }
         let lists = [("running: ", &self.running), ("waiting in a body: ", &self.waiting)];
-        let outside = ("detached: ", &self.outside);
+        let outside = [("detached: ", &self.outside), ("beyond the time limit: ", &self.overdue)];
         let mut separator = if self.running.is_empty() { "; " } else { "" };
-        for (heading, tasks) in lists.into_iter().chain([outside]).filter(|(_, tasks)| !tasks.is_empty()) {
+        for (heading, tasks) in lists.into_iter().chain(outside).filter(|(_, tasks)| !tasks.is_empty()) {
             write!(f, "{separator}{heading}")?;
             for (i, task) in tasks.iter().take(MOST_WRITTEN).enumerate() {
                 write!(f, "{}{task}", if i > 0 { "; " } else { "" })?;
@@ -165,6 +174,8 @@ impl fmt::Display for Stall {
 /// Monitors the progress of one runtime.
 pub(crate) struct Watch {
     after: Option<Duration>,
+    /// The time that no body should run for.
+    limit: Option<Duration>,
     tell: Option<Tell>,
     /// Name of the runtime, if it has one.
     pub(super) name: Option<String>,
@@ -175,11 +186,36 @@ struct Seen {
     finished: u64,
     since: Instant,
     reported: bool,
+    /// The tasks that were beyond the time limit at the last look, each of which was reported once.
+    overdue: Vec<TaskId>,
 }
 
 impl Watch {
-    pub(crate) fn new(after: Option<Duration>, tell: Option<Tell>, name: Option<String>) -> Self {
-        Self { after, tell, name, seen: Mutex::new(Seen { finished: 0, since: Instant::now(), reported: false }) }
+    pub(crate) fn new([after, limit]: [Option<Duration>; 2], tell: Option<Tell>, name: Option<String>) -> Self {
+        let seen = Seen { finished: 0, since: Instant::now(), reported: false, overdue: Vec::new() };
+        Self { after, limit, tell, name, seen: Mutex::new(seen) }
+    }
+
+    /// Reports tasks that have been seen running for longer than the limit, each once. Returns how long the calling
+    /// thread may sleep before it should call this again. `sight` returns for how long tasks have been seen.
+    pub(super) fn overdue(
+        &self,
+        sight: impl FnOnce() -> FxHashMap<TaskId, Duration>,
+        stall: impl FnOnce(&[TaskId], Duration) -> Stall,
+    ) -> Option<Duration> {
+        let limit = self.limit?;
+        let mut late: Vec<_> = sight().into_iter().filter(|(_, seen)| *seen >= limit).map(|(task, _)| task).collect();
+        let (is_news, since) = {
+            let mut seen = self.seen.lock();
+            let is_news = late.iter().any(|task| !seen.overdue.contains(task));
+            seen.overdue.clone_from(&late);
+            (is_news, seen.since.elapsed())
+        };
+        if is_news {
+            late.sort_unstable();
+            self.report(&stall(&late, since));
+        }
+        Some((limit / LOOKS_PER_LIMIT).max(Duration::from_millis(1)))
     }
 
     /// If there is a stall, reports it. Returns how long the calling thread may sleep before it should call this
@@ -196,7 +232,7 @@ impl Watch {
             let mut seen = self.seen.lock();
             let finished = progress.finished();
             if first || finished != seen.finished || progress.pending() == 0 {
-                *seen = Seen { finished, since: Instant::now(), reported: false };
+                (seen.finished, seen.since, seen.reported) = (finished, Instant::now(), false);
             }
             let duration = seen.since.elapsed();
             if seen.reported {

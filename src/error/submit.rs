@@ -433,6 +433,9 @@ pub enum SubmitError {
         /// The name of the thread, and its error.
         problem: String,
     },
+    /// The program abandoned the runtime ([`Runtime::abandon`](crate::Runtime::abandon)).
+    #[error("cannot use the runtime: it was abandoned, and bodies of it may still run; try building another one")]
+    Abandoned,
     /// The task's group was cancelled.
     #[error("cannot submit task {task}: its group was cancelled; try a new group")]
     Cancelled {
@@ -467,8 +470,8 @@ pub enum SubmitError {
         /// The reason why the array cannot be borrowed.
         problem: &'static str,
     },
-    /// The runtime cannot be shut down while a scope is open, because the scope needs it to copy lent arrays back to
-    /// the host.
+    /// The runtime cannot be shut down or abandoned while a scope is open: the scope needs it to copy lent arrays back
+    /// to the host, and its tasks use memory of the program.
     #[error("cannot `{call}` while a scope of the runtime is open; try calling it after `Runtime::scope` has returned")]
     InsideScope {
         /// The method.

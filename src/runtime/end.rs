@@ -2,18 +2,57 @@
 //! wait, refuse all submissions, wait, stop the driver.
 //!
 //! If a thread dies because of an internal error, the runtime is broken: all waits return, and all submissions are
-//! refused.
+//! refused. An abandoned runtime is broken, too. In addition, nothing waits for its threads, and nothing of it is
+//! freed, because a body may use it for as long as the process lives.
 
 use super::any_driver::AnyDriver;
+use super::door::Door;
 use super::runtime::Runtime;
 use crate::driver::inside;
 use crate::driver::waiters::Awaited;
-use crate::error::FailureReason;
+use crate::error::{FailureReason, SubmitError};
 use crate::log::tell;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Runtime {
+    /// Gives up on bodies that never end: all waits return [`SubmitError::Abandoned`], on all threads, and so do all
+    /// later calls. Dropping the runtime then waits for nothing. Tasks that have not begun never will.
+    ///
+    /// A body cannot be stopped from outside. Those that run go on, on their threads, until they return or the process
+    /// ends, and they may use their views, so the memory of the runtime and of its data objects is never freed. If the
+    /// program can tell the body to end, prefer [`TaskGroup::cancel`](crate::TaskGroup::cancel) and
+    /// [`Context::is_cancelled`](crate::Context::is_cancelled).
+    /// [`Builder::report_tasks_after`](crate::Builder::report_tasks_after) names a body that takes too long. If that
+    /// body occupies a thread of the program ([`Builder::use_current_thread`](crate::Builder::use_current_thread)),
+    /// this thread does not return.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let (open, opened) = std::sync::mpsc::channel::<()>();
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// rt.task("endless", ()).cpu(move |_, ()| _ = opened.recv()).submit()?;
+    /// std::thread::scope(|threads| {
+    ///     let waits = threads.spawn(|| rt.wait());
+    ///     rt.abandon().unwrap();
+    ///     let error = waits.join().unwrap().unwrap_err();
+    ///     assert!(error.to_string().contains("it was abandoned"), "{error}");
+    /// });
+    /// drop(rt); // the body still runs
+    /// # drop(open);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The call is refused while a scope is open, because its tasks may use memory that the program would free.
+    pub fn abandon(&self) -> Result<(), SubmitError> {
+        self.shared().in_own_process()?;
+        self.door.scopes.close("abandon")?;
+        self.shared().abandon();
+        Ok(())
+    }
+
     /// Stops the threads once nothing is pending. A second call has no effect.
     pub(super) fn end(&self) {
         end(&self.door.driver, &self.ended, self.model_file.as_deref());
@@ -31,9 +70,7 @@ impl Drop for Runtime {
                 self.shared().cancel();
             }
             self.end();
-            if self.shared().is_broken() && self.shared().progress.pending() > 0 {
-                std::mem::forget(self.door.clone()); // lent regions that never return need their data objects' homes
-            }
+            keep_if_in_use(&self.door);
             return report(&self.door.driver);
         }
         // A body that drops the last handle of its runtime cannot wait for itself: a separate thread ends the runtime.
@@ -43,11 +80,21 @@ impl Drop for Runtime {
         let ended = std::mem::take(&mut self.ended);
         let end = move || {
             end(&door.driver, &ended, model_file.as_deref());
+            keep_if_in_use(&door);
             report(&door.driver);
         };
         if let Err(error) = std::thread::Builder::new().name("thalweg-end".to_owned()).spawn(end) {
             log!(error, "cannot end a runtime that was dropped in a task's body: {error}; its threads remain");
         }
+    }
+}
+
+/// Never frees a runtime that has ended before its tasks: regions that were lent and never return, and bodies that
+/// were abandoned, need the homes of their data objects.
+fn keep_if_in_use(door: &Arc<Door>) {
+    let shared = door.shared();
+    if shared.is_abandoned() || shared.is_broken() && shared.progress.pending() > 0 {
+        std::mem::forget(door.clone());
     }
 }
 

@@ -24,14 +24,14 @@ impl OpenScopes {
         opened.map(|_| OpenScope(self)).map_err(|_| SubmitError::ShutDown)
     }
 
-    /// Refuses further scopes.
+    /// Refuses further scopes, on behalf of this call.
     ///
     /// # Errors
     /// Fails if a scope is open.
-    pub(super) fn close(&self) -> Result<(), SubmitError> {
+    pub(super) fn close(&self, call: &'static str) -> Result<(), SubmitError> {
         let closed = |open: u64| (open & !Self::CLOSED == 0).then_some(Self::CLOSED);
         let closed = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, closed);
-        closed.map(drop).map_err(|_| SubmitError::InsideScope { call: "shutdown" })
+        closed.map(drop).map_err(|_| SubmitError::InsideScope { call })
     }
 }
 

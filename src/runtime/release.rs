@@ -32,7 +32,11 @@ impl Owner for Releaser {
         }
         let released = release(&driver, cell.clone(), false);
         // In all other cases, the object has been taken since the last check, so there is nothing to free.
-        if let Err(SubmitError::ShutDown | SubmitError::Broken { .. } | SubmitError::InsidePolicy { .. }) = released {
+        let is_late = |refusal: &SubmitError| {
+            use SubmitError::{Abandoned, Broken, InsidePolicy, ShutDown};
+            matches!(refusal, ShutDown | Abandoned | Broken { .. } | InsidePolicy { .. })
+        };
+        if released.is_err_and(|refusal| is_late(&refusal)) {
             driver.shared().keep(cell);
         }
     }

@@ -132,7 +132,7 @@ impl Runtime {
     #[track_caller]
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
-        self.door.scopes.close()?;
+        self.door.scopes.close("shutdown")?;
         let waited = self.wait();
         self.shared().progress.begin_to_close();
         self.end();

@@ -13,6 +13,7 @@ mod devices;
 mod dlpack;
 mod files;
 mod filled_arrays;
+mod io_errors;
 mod lending;
 mod shortage;
 mod spill;

@@ -138,7 +138,7 @@ fn arguments_that_make_no_sense_are_refused() {
 }
 
 /// Returns the failures that a wait reports.
-fn failures(result: Result<(), RunError>) -> Vec<Arc<TaskFailure>> {
+pub(crate) fn failures(result: Result<(), RunError>) -> Vec<Arc<TaskFailure>> {
     match result {
         Err(RunError::Failed(failures)) => failures.iter().cloned().collect(),
         other => panic!("tasks should have failed: {other:?}"),

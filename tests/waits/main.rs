@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod abandoned;
 mod async_bodies;
 mod body_waits;
 mod bounded_waits;

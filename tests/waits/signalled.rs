@@ -5,11 +5,13 @@
 
 use crate::common::{builder, watched};
 use crate::explained::held;
-use signal_hook::consts::SIGUSR1;
+use signal_hook::consts::{SIGINT, SIGUSR1};
 use signal_hook::low_level::raise;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use thalweg::prelude::*;
+use thalweg_trace::Trace;
 
 /// Environment variable that is set in the child process.
 const INSIDE: &str = "THALWEG_TEST_SIGNALLED";
@@ -115,7 +117,7 @@ fn signal_after_the_end_of_all_runtimes_does_not_end_the_process() {
             raise(SIGUSR1).unwrap();
             // The thread that handles the signal ends some time after the last runtime, or is reused by the next
             // runtime.
-            std::thread::sleep(std::time::Duration::from_millis(150));
+            std::thread::sleep(Duration::from_millis(150));
             raise(SIGUSR1).unwrap();
         }
         return signal_in_a_chain(&builder("1:CPU:1", false).explain_on_signal(true).build().unwrap());
@@ -123,5 +125,71 @@ fn signal_after_the_end_of_all_runtimes_does_not_end_the_process() {
     watched("after", || {
         let text = other.until("task 1 `sum`");
         assert!(text.contains(": 2 tasks are pending\n") && text.contains("thalweg: runtime "), "{text}");
+    });
+}
+
+/// A handler cancels a group, the program reports it, and the runtime can be used on.
+#[test]
+fn interrupt_cancels_a_group_and_the_program_ends_with_its_report() {
+    let name = "interrupt_cancels_a_group_and_the_program_ends_with_its_report";
+    let Some(other) = Other::run(name, &[]) else {
+        let rt = builder("2:CPU:1", false).build().unwrap();
+        let (x, y) = (rt.data(vec![1u64; 100]), rt.data(vec![2u64; 100]));
+        let (group, mut signals) = (rt.group(), signal_hook::iterator::Signals::new([SIGINT]).unwrap());
+        let on_interrupt = group.clone();
+        let handler = std::thread::spawn(move || {
+            assert_eq!(signals.forever().next(), Some(SIGINT));
+            on_interrupt.cancel();
+        });
+        let search = |at: &thalweg::Context, x: &mut [u64]| {
+            raise(SIGINT).unwrap();
+            while !at.is_cancelled() {
+                std::thread::yield_now();
+            }
+            x.fill(3);
+        };
+        group.task("search", x.inout()).cpu(search).submit().unwrap();
+        rt.task("other", y.inout()).cpu(|_, y| y.fill(4)).submit().unwrap();
+        handler.join().unwrap();
+        let refused = group.task("later", x.inout()).cpu(|_, _| ()).submit().unwrap_err();
+        assert!(matches!(refused, SubmitError::Cancelled { .. }));
+        group.wait().unwrap();
+        assert_eq!((rt.take(x).unwrap(), rt.take(y).unwrap()), (vec![3; 100], vec![4; 100]));
+        rt.wait().unwrap();
+        eprintln!("interrupted, with a result");
+        return until_read();
+    };
+    watched("interrupt", || drop(other.until("interrupted, with a result\n")));
+}
+
+/// The disk's file has no name, and the trace is readable so far.
+#[test]
+fn killed_program_leaves_no_file_but_the_trace() {
+    const FOLDER: &str = "THALWEG_TEST_FOLDER";
+    if let Some(folder) = std::env::var_os(FOLDER).map(std::path::PathBuf::from) {
+        let builder = builder("1:CPU:1", false).host_memory(1 << 14).spill_to(&folder).trace(folder.join("trace"));
+        let rt = builder.build().unwrap();
+        let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(1024)).collect();
+        loop {
+            for tile in &tiles {
+                rt.task("fill", tile.output()).cpu(|_, x| x.fill(1)).submit().unwrap();
+            }
+            rt.wait().unwrap();
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let variables = [(FOLDER, folder.path().to_str().unwrap())];
+    let mut other = Other::run("killed_program_leaves_no_file_but_the_trace", &variables).expect("it has a folder");
+    watched("killed", move || {
+        let trace = folder.path().join("trace");
+        while !Trace::read(&trace).is_ok_and(|trace| trace.tasks.len() > 10) {
+            assert!(other.0.try_wait().unwrap().is_none(), "it ended early");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        other.0.kill().unwrap();
+        assert!(!other.0.wait().unwrap().success());
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        assert_eq!(left, ["trace"]);
+        assert!(Trace::read(&trace).unwrap().tasks.iter().any(|task| task.finished.is_some()));
     });
 }

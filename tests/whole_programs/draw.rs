@@ -1,4 +1,4 @@
-//! Generator of programs. A program is determined by its seed.
+//! Generator of programs. A program is determined by the numbers that are drawn.
 //!
 //! When a body is generated, the accesses that its task declares are known. Everything in a generated program is
 //! therefore allowed, and no task waits for anything that comes later.
@@ -73,8 +73,7 @@ const UNITS: [&str; 14] = [
 ];
 
 impl Program {
-    pub(crate) fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+    pub(crate) fn draw(mut random: Random) -> Self {
         let machine = Machine {
             units: random.of(&UNITS),
             scheduler: if random.one_in(2) { "stealing" } else { random.of(thalweg::sched::NAMES) },

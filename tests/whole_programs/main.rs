@@ -43,7 +43,7 @@ mod submit;
 
 use oracle::Oracle;
 use program::Program;
-use random::variable;
+use random::{Random, variable};
 use std::io::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -66,7 +66,7 @@ fn programs_match_sequential_execution() {
     let usual = if cfg!(debug_assertions) { 600 } else { 2000 };
     let (cases, first) = (variable("THALWEG_CASES", usual), variable("THALWEG_SEED", 1));
     for seed in first..first + cases {
-        let mut program = Program::new(seed);
+        let mut program = Program::draw(Random(seed));
         let Some(mut why) = failure(&program) else { continue };
         // Write directly to standard error instead of the captured output of the test, because the reduction may take
         // long.

@@ -67,6 +67,7 @@ use crate::ids::{DataId, UnitId};
 use crate::memory::DataCell;
 use crate::sync::CallSite;
 use std::cell::Cell;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Maximum duration of one sleep in a wait with a time limit.
@@ -240,14 +241,15 @@ impl Driver for Threads {
         let _visit = Visit::begin();
         let Crew { units, helpers, pool, cores, entrances } = std::mem::take(&mut *self.crew.lock());
         self.shut_down();
-        for thread in units {
-            let _ = thread.join(); // a panic of the thread was already reported
-        }
-        if let Some(devices) = &self.devices {
-            devices.stop();
-        }
-        for thread in helpers {
-            let _ = thread.join();
+        // A body that never returns keeps its thread, so the threads of an abandoned runtime end when they can. Those
+        // that copy must stay, because a body that ends late may still need a copy.
+        if !self.shared.is_abandoned() {
+            let end = |thread: JoinHandle<()>| _ = thread.join(); // a panic of the thread was already reported
+            units.into_iter().for_each(end);
+            if let Some(devices) = &self.devices {
+                devices.stop();
+            }
+            helpers.into_iter().for_each(end);
         }
         drop((pool, cores, entrances));
         Host::leave(self.shared.id); // if this thread was a host

@@ -18,6 +18,34 @@ impl Builder {
         self
     }
 
+    /// Sets a time limit for bodies: a task that runs for longer is named in a stall report
+    /// ([`Stall::overdue`](crate::Stall::overdue)), once, even if other tasks finish meanwhile. The default is `None`.
+    ///
+    /// Waiting threads look at the running tasks four times per limit, so a report is late by up to a quarter of the
+    /// limit, and no task is named while no thread waits for the runtime. A body that waits counts as running.
+    /// [`Runtime::abandon`](crate::Runtime::abandon) gives up on a body that never ends.
+    ///
+    /// ```
+    /// use std::{sync::mpsc::channel, time::Duration};
+    /// use thalweg::prelude::*;
+    ///
+    /// let (open, opened) = channel::<()>();
+    /// let open = std::sync::Mutex::new(Some(open));
+    /// let builder = Runtime::builder().compute_units("1:CPU:1").report_tasks_after(Duration::from_millis(10));
+    /// let rt = builder.on_stall(move |stall| {
+    ///     assert_eq!(stall.overdue[0].name, "slow");
+    ///     open.lock().unwrap().take(); // ends the body
+    /// });
+    /// let rt = rt.build()?;
+    /// rt.task("slow", ()).cpu(move |_, ()| _ = opened.recv()).submit()?;
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn report_tasks_after(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.report_tasks_after = limit.into();
+        self
+    }
+
     /// Passes stall reports to `tell` instead of writing them to standard error. A thread that is waiting for the
     /// runtime makes the call, so `tell` must not wait for the runtime.
     ///
