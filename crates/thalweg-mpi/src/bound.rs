@@ -151,7 +151,7 @@ impl<A: task::Accesses> Accesses for Bound<A> {
 
     fn hold(&self) {}
 
-    fn local<'a>(&self, (): &'a ()) -> A {
+    fn local(&self, (): &()) -> A {
         self.accesses.borrow_mut().take().expect("a task is submitted once")
     }
 }
