@@ -5,6 +5,7 @@
 //! is short, and are written back to their place in the file. Nothing here reads or writes elements, except the task of
 //! [`FileArray::save`].
 
+use super::door::is_countable;
 use super::runtime::Runtime;
 use crate::depend::Datum;
 use crate::error::{FileError, SubmitError};
@@ -160,10 +161,9 @@ impl<T: DlElement, S: Shape> ArrayFile<T, S> {
     }
 }
 
-/// Returns the size of an array in bytes, if a file can have this size.
+/// Returns the size of an array in bytes, if a file and a data object can have this size.
 fn bytes_of<T>(shape: &[usize]) -> Option<u64> {
-    let bytes = shape.iter().try_fold(size_of::<T>(), |bytes, extent| bytes.checked_mul(*extent))?;
-    isize::try_from(bytes).ok().map(|bytes| bytes as u64)
+    is_countable(shape, size_of::<T>()).then(|| (size_of::<T>() * shape.iter().product::<usize>()) as u64)
 }
 
 /// Fills `bytes` from a position of the file on, and returns their number, which is less at the end of the file.

@@ -99,6 +99,12 @@ fn bad_file_is_refused() {
     let big_endian = String::from_utf8_lossy(&whole[10..]).replace("<f8", ">f8");
     fs::write(&path.0, [&whole[..10], big_endian.as_bytes()].concat()).unwrap();
     assert!(words(ArrayFile::<f64, Ix2>::open(&path.0)).contains("`>f8`, not `<f8`"));
+    // No element, but rows whose bytes cannot be counted.
+    let huge = String::from_utf8_lossy(&whole[10..whole.len() - 64]).replace("(4, 2,)", "(0, 9223372036854775807,)");
+    let length = (huge.len() as u16).to_le_bytes();
+    fs::write(&path.0, [&whole[..8], &length, huge.as_bytes()].concat()).unwrap();
+    let error = words(ArrayFile::<f64, Ix2>::open(&path.0));
+    assert!(error.ends_with("needs more than any file has; try its shape"), "{error}");
     fs::write(&path.0, &whole).unwrap();
     let unlimited = builder("1:CPU:1", false).build().unwrap();
     let error = words(unlimited.open_array::<f64, Ix2>(&path.0));
