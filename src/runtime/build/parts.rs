@@ -105,7 +105,8 @@ impl Builder {
         let engine = Engine::new(id, machine.num_units(), placement, recorder);
         self.on_failure.take().into_iter().for_each(|tell| engine.failures().set_callback(tell));
         let conflicts = self.detect_conflicts.then(Default::default);
-        let watch = Watch::new([self.report_stalls_after, self.report_tasks_after], self.on_stall.take(), self.name.clone());
+        let watch =
+            Watch::new([self.report_stalls_after, self.report_tasks_after], self.on_stall.take(), self.name.clone());
         let window = match self.explored {
             None => Window::new(window as u64, self.throttle_submissions),
             Some(_) => Window::looked_at_always(window as u64, self.throttle_submissions),
