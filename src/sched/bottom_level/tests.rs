@@ -52,23 +52,6 @@ fn tasks_with_the_longest_path_come_first() {
 }
 
 #[test]
-fn tasks_on_a_path_count_with_their_mean_over_all_units() {
-    let units = units();
-    let view = View { units: &units, missing_bytes: &|_, _| 0 };
-    let mut policy = known(&[("t", 1000.0, 1000.0), ("gains", 9000.0, 1000.0), ("alike", 3000.0, 3000.0)]);
-    for (id, name, after) in [(0, "t", &[][..]), (1, "t", &[]), (2, "alike", &[0]), (3, "gains", &[1])] {
-        submit(&mut policy, id, name, after);
-    }
-    (4..12).for_each(|id| submit(&mut policy, id, "t", &[]));
-    ready(&mut policy, [0, 1], "t", &view);
-    let levels = [0, 1].map(|id| match &policy.window.get(TaskId(id)).unwrap().stage {
-        Stage::Queued(queued) => queued.rank.level_ns(),
-        stage => panic!("{stage:?}"),
-    });
-    assert_eq!(levels, [4000.0, 6000.0], "two of four units need 9000 ns for task 3");
-}
-
-#[test]
 fn urgent_task_waits_only_for_equally_urgent_work() {
     let units = units();
     let view = View { units: &units, missing_bytes: &|_, _| 0 };
