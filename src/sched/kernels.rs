@@ -17,8 +17,7 @@ const MEMORY: u32 = 64;
 /// Factor by which an estimate must change before task levels are recomputed.
 const NOTABLE: f64 = 1.25;
 
-/// Number of unit kinds.
-pub(super) const KINDS: usize = UnitKind::ALL.len();
+const KINDS: usize = UnitKind::ALL.len();
 
 /// All kernels seen so far.
 #[derive(Debug, Clone, Default)]
@@ -109,15 +108,10 @@ impl Kernels {
         known.map(|times| times.mean_ns * work).min_by(f64::total_cmp).unwrap_or(UNKNOWN_NS)
     }
 
-    /// Returns the mean time over all units of a machine, given the number of units of each kind. Kinds on which the
-    /// kernel has not run do not count. If `is_noted`, the times are those at the last notable change.
-    pub(super) fn mean_ns(&self, id: KernelId, work: f64, units: &[u32; KINDS], is_noted: bool) -> f64 {
-        let times = self.all[id.index()].times.iter().zip(units).filter(|(times, _)| times.runs > 0);
-        let (sum_ns, units) = times.fold((0.0, 0), |(sum_ns, number), (times, units)| {
-            let ns = if is_noted { times.noted_ns } else { times.mean_ns };
-            (sum_ns + ns * f64::from(*units), number + units)
-        });
-        if units == 0 { UNKNOWN_NS } else { sum_ns / f64::from(units) * work }
+    /// Like [`Self::least_ns`], but as of the last notable change.
+    pub(super) fn noted_ns(&self, KernelId(id): KernelId, work: f64) -> f64 {
+        let known = self.all[id as usize].times.iter().filter(|times| times.runs > 0);
+        known.map(|times| times.noted_ns * work).min_by(f64::total_cmp).unwrap_or(UNKNOWN_NS)
     }
 
     /// Returns the number of unfinished tasks that were given to a unit kind as trials.
@@ -142,17 +136,6 @@ mod tests {
     }
 
     #[test]
-    fn mean_time_counts_every_unit_once() {
-        let (mut kernels, model) = (Kernels::default(), Model::default());
-        let (kernel, work) = kernels.of(&"a".into(), 8, None, &model);
-        kernels.learn(kernel, UnitKind::Cpu, work, 100.0);
-        kernels.learn(kernel, UnitKind::Gpu, work, 20.0);
-        let mut units = [0; KINDS];
-        (units[UnitKind::Cpu as usize], units[UnitKind::Gpu as usize]) = (3, 1);
-        assert_eq!(kernels.mean_ns(kernel, 1.0, &units, false), 80.0);
-    }
-
-    #[test]
     fn times_are_learned_in_proportion_to_work() {
         let (mut kernels, mut model) = (Kernels::default(), Model::default());
         model.learn("a", UnitKind::Gpu, 8, 50.0);
@@ -163,14 +146,7 @@ mod tests {
         assert_eq!(kernels.known_ns(kernel, UnitKind::Gpu, work), None, "the model does not know the work of that run");
         assert!(kernels.learn(kernel, UnitKind::Cpu, work, 400.0), "new");
         assert!(!kernels.learn(kernel, UnitKind::Cpu, work, 404.0), "hardly a change");
-        let of = |units: [u32; 2], is_noted| {
-            let mut all = [0; KINDS];
-            (all[UnitKind::Cpu as usize], all[UnitKind::Gpu as usize]) = (units[0], units[1]);
-            kernels.mean_ns(kernel, 2.0, &all, is_noted)
-        };
-        assert_eq!(of([3, 0], true), 80.0);
-        assert!((of([3, 1], false) - 80.4).abs() < 1e-9, "it has not run on the GPU");
-        assert_eq!(of([0, 1], false), UNKNOWN_NS);
+        assert_eq!(kernels.noted_ns(kernel, 2.0), 80.0);
         assert!((kernels.known_ns(kernel, UnitKind::Cpu, 1.0).unwrap() - 40.2).abs() < 1e-9);
         assert!((kernels.least_ns(kernel, 2.0) - 80.4).abs() < 1e-9);
     }

@@ -2,9 +2,8 @@
 //! the graph goes first, to the unit where it ends earliest.
 //!
 //! The policy is notified of tasks and their predecessors at submission, so it knows the graph submitted so far. For
-//! each task it computes the *bottom level*: the longest path from the task to the end of the graph (`window.rs`). The
-//! length of a path is the sum of its tasks' measured times (`../kernels.rs`), each averaged over all units, as in
-//! HEFT. The policy combines ideas from three lines of work:
+//! each task it computes the *bottom level*: the longest path from the task to the end of the graph, in measured times
+//! (`window.rs`, `../kernels.rs`). It combines ideas from three lines of work:
 //!
 //! - *HEFT* (Topcuoglu et al. 2002): the task with the highest bottom level goes first, to the unit where it ends
 //!   earliest. StarPU's `dmdas` does this with priorities supplied by the program; `bottom-level` needs no such
@@ -30,7 +29,7 @@ mod steal;
 mod window;
 
 use super::copies::Copies;
-use super::kernels::{KINDS, KernelId, Kernels};
+use super::kernels::{KernelId, Kernels};
 use super::{
     Affinity, AffinityStatistics, CopySample, Estimate, LinkEstimate, Model, Policy, ReadyTask, Sample, SubmittedTask,
     UnitSet, View,
@@ -74,8 +73,6 @@ pub struct BottomLevel {
     groups: Vec<Group>,
     /// Index of each unit's group.
     group_of: Vec<usize>,
-    /// Number of units of each kind.
-    units: [u32; KINDS],
     sets: Vec<Set>,
     /// Number of events so far that may change which task some unit gets.
     changes: u64,
@@ -84,6 +81,11 @@ pub struct BottomLevel {
     /// Whether some tasks run on only a part of a group of identical units.
     is_mixed: bool,
     affinity: Affinity,
+}
+
+/// Returns the time that a task adds to a level. In a large window, this is the time at the last notable change.
+fn level_ns(kernels: &Kernels, kernel: KernelId, work: f64, is_large: bool) -> f64 {
+    if is_large { kernels.noted_ns(kernel, work) } else { kernels.least_ns(kernel, work) }
 }
 
 impl BottomLevel {
@@ -124,7 +126,6 @@ impl BottomLevel {
                 self.groups.len() - 1
             });
             self.groups[group].units += 1;
-            self.units[unit.kind as usize] += 1;
             self.groups[group].members.insert(unit.id);
             self.group_of.push(group);
             if unit.in_flight == 0 {
@@ -150,9 +151,8 @@ impl BottomLevel {
         if !self.window.is_stale() {
             return;
         }
-        let Self { window, kernels, sets, groups, units, .. } = self;
-        // In a large window, levels follow only notable changes.
-        let takes_ns = |known: &Known, is_large| kernels.mean_ns(known.kernel, known.work, units, is_large);
+        let Self { window, kernels, sets, groups, .. } = self;
+        let takes_ns = |known: &Known, is_large| level_ns(kernels, known.kernel, known.work, is_large);
         window.compute(takes_ns, |_, known, level_ns| {
             let level_bits = Reverse(level_ns.to_bits());
             let Stage::Queued(queued) = &mut known.stage else { return };
@@ -343,8 +343,7 @@ impl Policy for BottomLevel {
         let Some(spot) = self.window.find(task.id) else { return };
         let Some(&mut Known { kernel, work, .. }) = self.window.at(spot) else { return };
         let set = self.set_of(&task.units);
-        let own_ns = self.kernels.mean_ns(kernel, work, &self.units, self.window.is_large());
-        let level_ns = own_ns + self.window.behind_ns(spot);
+        let level_ns = level_ns(&self.kernels, kernel, work, self.window.is_large()) + self.window.behind_ns(spot);
         let Some(Offer { group, ns, trial, missing, end_ns }) = self.best(task.id, level_ns, (kernel, work), set, view)
         else {
             return;
