@@ -47,41 +47,59 @@ impl Kernels {
         }
     }
 
+    fn fill(self, a: &mut [f64], [i, j]: [usize; 2], [order, rows]: [usize; 2]) {
+        assert!(a.len() >= order * order);
+        // SAFETY: the kernel writes a square tile of this order, which the slice contains.
+        unsafe { (self.fill)(a.as_mut_ptr(), i as i64, j as i64, order as i64, rows as i64) }
+    }
+
+    fn potrf(self, a: &mut [f64], order: usize) {
+        assert!(a.len() >= order * order);
+        // SAFETY: the kernel uses a square tile of this order, which the slice contains.
+        unsafe { (self.potrf)(a.as_mut_ptr(), order as i64) }
+    }
+
+    fn trsm(self, l: &[f64], a: &mut [f64], order: usize) {
+        assert!(l.len().min(a.len()) >= order * order);
+        // SAFETY: the kernel uses square tiles of this order, which the slices contain.
+        unsafe { (self.trsm)(l.as_ptr(), a.as_mut_ptr(), order as i64) }
+    }
+
+    fn gemm(self, a: &[f64], b: &[f64], c: &mut [f64], order: usize) {
+        assert!(a.len().min(b.len()).min(c.len()) >= order * order);
+        // SAFETY: the kernel uses square tiles of this order, which the slices contain.
+        unsafe { (self.gemm)(a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), order as i64) }
+    }
+
     /// Factorizes a matrix on all ranks, and returns the seconds and the sum of the factor's diagonal.
     fn factorize(self, cluster: &Cluster, size: usize, tile: usize) -> Result<(f64, f64)> {
-        let Self { fill, potrf, trsm, gemm } = self;
-        let (tiles, order, rows) = (size.div_ceil(tile), tile as i64, size as i64);
+        let tiles = size.div_ceil(tile);
         let make = |_| cluster.distributed(tiles * tile * tile, tile * tile, |at| at.tile[0] % at.ranks);
         // Tile (i, j) is tile j of row i.
         let a: Vec<ClusterData<f64>> = (0..tiles).map(make).collect();
         for i in 0..tiles {
             for j in 0..=i {
-                // SAFETY: the kernels use square tiles of this order, which all views have.
-                let body = move |_: &_, a: &mut [f64]| unsafe { fill(a.as_mut_ptr(), i as i64, j as i64, order, rows) };
-                cluster.task("fill", a[i].nth(j).output()).cpu(body).submit()?;
+                let task = cluster.task("fill", a[i].nth(j).output());
+                task.cpu(move |_, a| self.fill(a, [i, j], [tile, size])).submit()?;
             }
         }
         cluster.wait()?;
         let begin = Instant::now();
         for k in 0..tiles {
             let pivot = a[k].nth(k);
-            // SAFETY: as above, here and below.
-            cluster.task("potrf", pivot.inout()).cpu(move |_, a| unsafe { potrf(a.as_mut_ptr(), order) }).submit()?;
+            cluster.task("potrf", pivot.inout()).cpu(move |_, a| self.potrf(a, tile)).submit()?;
             for below in &a[k + 1..] {
                 let task = cluster.task("trsm", (pivot.input(), below.nth(k).inout()));
-                task.cpu(move |_, (l, a)| unsafe { trsm(l.as_ptr(), a.as_mut_ptr(), order) }).submit()?;
+                task.cpu(move |_, (l, a)| self.trsm(l, a, tile)).submit()?;
             }
             cluster.release(pivot)?;
             for i in k + 1..tiles {
                 for j in k + 1..i {
                     let task = cluster.task("gemm", (a[i].nth(k).input(), a[j].nth(k).input(), a[i].nth(j).inout()));
-                    let body = move |_: &_, (a, b, c): (&[f64], &[f64], &mut [f64])| unsafe {
-                        gemm(a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), order)
-                    };
-                    task.cpu(body).submit()?;
+                    task.cpu(move |_, (a, b, c)| self.gemm(a, b, c, tile)).submit()?;
                 }
                 let task = cluster.task("syrk", (a[i].nth(k).input(), a[i].nth(i).inout()));
-                task.cpu(move |_, (a, c)| unsafe { gemm(a.as_ptr(), a.as_ptr(), c.as_mut_ptr(), order) }).submit()?;
+                task.cpu(move |_, (a, c)| self.gemm(a, a, c, tile)).submit()?;
             }
             a[k + 1..].iter().try_for_each(|row| cluster.release(row.nth(k)))?;
         }
