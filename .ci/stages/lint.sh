@@ -10,8 +10,9 @@ if has mpicc; then
 fi
 # `--all-targets` omits the tests that are not part of `cargo test`.
 cargo clippy --test mz --test lanes --test cg_numerics --quiet -- -D warnings
-step "each feature alone, and none"
-for features in "" cuda dynamic graph hip macros opencl profile progress signals sim spans; do
+step "features alone, and none"
+# Those that guard few lines are checked together.
+for features in "" cuda hip opencl sim profile "dynamic graph macros progress signals spans"; do
     cargo clippy --package thalweg --lib --quiet --features "$features" -- -D warnings
 done
 step "tests without features"
