@@ -76,7 +76,8 @@ impl<'c, A: Accesses> TaskBuilder<'c, A> {
     ///     task.emulated(|_, x| x.iter_mut().for_each(|x| *x *= 2.0)).cost(8.0).submit()
     /// })?;
     /// assert_eq!(cluster.read(&x)?, [2.0; 8]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(cluster.wait()?)
+    /// # cluster.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
