@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use thalweg::ids::{TaskId, UnitId};
 use thalweg::sched::{Policy, ReadyTask, Sample, SubmittedTask, View};
 
+use crate::rivals::Numbers;
+
 /// The time of each task, in the order of submission, in nanoseconds.
 pub(super) type Recorded = Arc<Mutex<Vec<f64>>>;
 
@@ -13,7 +15,7 @@ pub(super) type Recorded = Arc<Mutex<Vec<f64>>>;
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     queue: VecDeque<TaskId>,
-    first: Option<TaskId>,
+    numbers: Numbers,
     pub(super) took: Recorded,
 }
 
@@ -27,7 +29,7 @@ impl Policy for Recorder {
     }
 
     fn submitted(&mut self, task: &SubmittedTask<'_>) {
-        self.first.get_or_insert(task.id);
+        self.numbers.submitted(task.id);
     }
 
     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
@@ -39,7 +41,7 @@ impl Policy for Recorder {
     }
 
     fn finished(&mut self, sample: &Sample) {
-        let at = (sample.task.0 - self.first.map_or(0, |first| first.0)) as usize;
+        let at = self.numbers.of(sample.task);
         let mut took = self.took.lock().expect("no thread panics while it records a time");
         if took.len() <= at {
             took.resize(at + 1, 0.0);

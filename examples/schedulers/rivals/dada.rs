@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use thalweg::ids::{TaskId, UnitId};
 use thalweg::sched::{Policy, ReadyTask, Sample, SubmittedTask, View};
 
-use super::Problem;
+use super::{Numbers, Problem};
 
 /// Part of the time that is filled by affinity; a value within the range of the paper's experiments.
 const ALPHA: f64 = 0.5;
@@ -31,7 +31,7 @@ pub(crate) struct Dada {
     load_ns: Vec<f64>,
     /// Tasks that have become ready since the last division.
     fresh: Vec<usize>,
-    first: Option<TaskId>,
+    numbers: Numbers,
 }
 
 impl Dada {
@@ -39,14 +39,13 @@ impl Dada {
     pub(crate) fn new(problem: Problem, cpus: usize) -> Self {
         let units = problem.units();
         let (queues, load_ns) = (vec![VecDeque::new(); units], vec![0.0; units]);
-        Self { problem, cpus, queues, load_ns, fresh: Vec::new(), first: None }
+        Self { problem, cpus, queues, load_ns, fresh: Vec::new(), numbers: Numbers::default() }
     }
 
     fn divide_fresh(&mut self, view: &View<'_>) {
-        let Some(first) = self.first else { return };
         let fresh = std::mem::take(&mut self.fresh);
         let near = |task: &usize| {
-            let id = TaskId(first.0 + *task as u64);
+            let id = self.numbers.task(*task);
             let has = |unit: &usize| view.missing_at(id, UnitId(*unit as u16)) == 0;
             (self.cpus..self.problem.units()).filter(has).collect()
         };
@@ -70,11 +69,11 @@ impl Policy for Dada {
     }
 
     fn submitted(&mut self, task: &SubmittedTask<'_>) {
-        self.first.get_or_insert(task.id);
+        self.numbers.submitted(task.id);
     }
 
     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
-        self.fresh.push((task.id.0 - self.first.map_or(0, |first| first.0)) as usize);
+        self.fresh.push(self.numbers.of(task.id));
     }
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
@@ -82,12 +81,12 @@ impl Policy for Dada {
             self.divide_fresh(view);
         }
         let task = self.queues[unit.index()].pop_front()?;
-        Some(TaskId(self.first?.0 + task as u64))
+        Some(self.numbers.task(task))
     }
 
     fn finished(&mut self, sample: &Sample) {
-        let (Some(first), unit) = (self.first, sample.unit.index()) else { return };
-        let took = self.problem.cost[(sample.task.0 - first.0) as usize][unit];
+        let unit = sample.unit.index();
+        let took = self.problem.cost[self.numbers.of(sample.task)][unit];
         self.load_ns[unit] = (self.load_ns[unit] - took).max(0.0);
     }
 }

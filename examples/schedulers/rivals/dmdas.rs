@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use thalweg::ids::{TaskId, UnitId};
 use thalweg::sched::{Policy, ReadyTask, Sample, SubmittedTask, View};
 
-use super::{Problem, ranks};
+use super::{Numbers, Problem, ranks};
 
 /// The baseline; for one run of its graph.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Dmdas {
     /// When each unit ends the tasks that it was given.
     until_ns: Vec<f64>,
     now_ns: f64,
-    first: Option<TaskId>,
+    numbers: Numbers,
 }
 
 impl Dmdas {
@@ -30,7 +30,7 @@ impl Dmdas {
         let priority = ranks::upward(&problem).into_iter().map(f64::to_bits).collect();
         let units = problem.units();
         let (queues, until_ns) = (vec![BTreeSet::new(); units], vec![0.0; units]);
-        Self { problem, byte_ns, priority, queues, until_ns, now_ns: 0.0, first: None }
+        Self { problem, byte_ns, priority, queues, until_ns, now_ns: 0.0, numbers: Numbers::default() }
     }
 
     fn end_ns(&self, task: usize, unit: usize) -> f64 {
@@ -50,11 +50,11 @@ impl Policy for Dmdas {
     }
 
     fn submitted(&mut self, task: &SubmittedTask<'_>) {
-        self.first.get_or_insert(task.id);
+        self.numbers.submitted(task.id);
     }
 
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
-        let index = (task.id.0 - self.first.map_or(0, |first| first.0)) as usize;
+        let index = self.numbers.of(task.id);
         let end = |unit: &usize| {
             self.end_ns(index, *unit) + view.missing_at(task.id, UnitId(*unit as u16)) as f64 * self.byte_ns
         };
@@ -66,7 +66,7 @@ impl Policy for Dmdas {
         let unit = unit.index();
         let (_, task) = self.queues[unit].pop_first()?;
         self.until_ns[unit] = self.until_ns[unit].max(self.now_ns) + self.problem.cost[task][unit];
-        Some(TaskId(self.first?.0 + task as u64))
+        Some(self.numbers.task(task))
     }
 
     fn finished(&mut self, sample: &Sample) {

@@ -21,6 +21,35 @@ pub(crate) mod multiprio;
 pub(crate) mod planned;
 pub(crate) mod ranks;
 
+use thalweg::ids::TaskId;
+
+/// The numbers of tasks in the order of their submission, from 0. The runtime has numbered other tasks before them.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    first: Option<TaskId>,
+}
+
+impl Numbers {
+    /// Counts a task that is submitted.
+    pub(crate) fn submitted(&mut self, task: TaskId) {
+        self.first.get_or_insert(task);
+    }
+
+    /// Returns the number of a submitted task.
+    pub(crate) fn of(&self, task: TaskId) -> usize {
+        (task.0 - self.before()) as usize
+    }
+
+    /// Returns the task with a number.
+    pub(crate) fn task(&self, number: usize) -> TaskId {
+        TaskId(self.before() + number as u64)
+    }
+
+    fn before(&self) -> u64 {
+        self.first.map_or(0, |first| first.0)
+    }
+}
+
 /// A graph to schedule, with the time of each task on each unit.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use thalweg::ids::{TaskId, UnitId};
 use thalweg::sched::{Policy, ReadyTask, SubmittedTask, View};
 
-use super::Problem;
+use super::{Numbers, Problem};
 
 /// Number of tasks among which locality decides.
 const NEAREST: usize = 10;
@@ -36,7 +36,7 @@ pub(crate) struct MultiPrio {
     /// For cores and GPUs: the work of the ready tasks that they are best for, per unit.
     best_for_ns: [f64; 2],
     largest_ns: f64,
-    first: Option<TaskId>,
+    numbers: Numbers,
 }
 
 impl MultiPrio {
@@ -44,7 +44,7 @@ impl MultiPrio {
     pub(crate) fn new(problem: Problem, cpus: usize) -> Self {
         let degree = degrees(&problem);
         let heaps = [BTreeSet::new(), BTreeSet::new()];
-        Self { problem, cpus, degree, heaps, best_for_ns: [0.0; 2], largest_ns: 0.0, first: None }
+        Self { problem, cpus, degree, heaps, best_for_ns: [0.0; 2], largest_ns: 0.0, numbers: Numbers::default() }
     }
 
     /// Returns the time on cores and on GPUs.
@@ -112,16 +112,16 @@ impl Policy for MultiPrio {
     }
 
     fn submitted(&mut self, task: &SubmittedTask<'_>) {
-        self.first.get_or_insert(task.id);
+        self.numbers.submitted(task.id);
     }
 
     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
-        self.add((task.id.0 - self.first.map_or(0, |first| first.0)) as usize);
+        self.add(self.numbers.of(task.id));
     }
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
-        let (first, kind) = (self.first?.0, usize::from(unit.index() >= self.cpus));
-        let missing = |task: usize| view.missing_at(TaskId(first + task as u64), unit);
+        let kind = usize::from(unit.index() >= self.cpus);
+        let missing = |task: usize| view.missing_at(self.numbers.task(task), unit);
         loop {
             let (Reverse((highest, _)), _) = self.heaps[kind].first()?;
             let least = f64::from_bits(*highest) * CLOSE;
@@ -130,7 +130,7 @@ impl Policy for MultiPrio {
             let &(key, task) = close.min_by_key(|(_, task)| missing(*task))?;
             if self.may_take(task, kind) {
                 self.remove(task);
-                return Some(TaskId(first + task as u64));
+                return Some(self.numbers.task(task));
             }
             self.heaps[kind].remove(&(key, task));
         }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use thalweg::ids::{TaskId, UnitId};
 use thalweg::sched::{Policy, ReadyTask, SubmittedTask, View};
 
+use super::Numbers;
 use super::list::Schedule;
 
 /// Follows a schedule of the tasks in the order of their submission.
@@ -16,7 +17,7 @@ pub(crate) struct Planned {
     name: &'static str,
     /// The tasks of each unit that it has not been given.
     queues: Vec<VecDeque<usize>>,
-    first: Option<TaskId>,
+    numbers: Numbers,
     ready: Vec<bool>,
 }
 
@@ -27,7 +28,7 @@ impl Planned {
         order.sort_by(|one, other| schedule[*one].1.total_cmp(&schedule[*other].1).then(one.cmp(other)));
         let mut queues = vec![VecDeque::new(); units];
         order.into_iter().for_each(|task| queues[schedule[task].0].push_back(task));
-        Self { name, queues, first: None, ready: vec![false; schedule.len()] }
+        Self { name, queues, numbers: Numbers::default(), ready: vec![false; schedule.len()] }
     }
 }
 
@@ -41,12 +42,11 @@ impl Policy for Planned {
     }
 
     fn submitted(&mut self, task: &SubmittedTask<'_>) {
-        self.first.get_or_insert(task.id);
+        self.numbers.submitted(task.id);
     }
 
     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
-        let first = self.first.map_or(0, |first| first.0);
-        self.ready[(task.id.0 - first) as usize] = true;
+        self.ready[self.numbers.of(task.id)] = true;
     }
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
@@ -56,6 +56,6 @@ impl Policy for Planned {
             return None;
         }
         let task = queue.remove(first)?;
-        Some(TaskId(self.first?.0 + task as u64))
+        Some(self.numbers.task(task))
     }
 }
