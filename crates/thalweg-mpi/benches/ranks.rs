@@ -1,5 +1,5 @@
 //! Two ranks against StarPU-MPI, MPI by hand, and two units of one process: a tiled Cholesky factorization, and a value
-//! that tasks pass to and fro.
+//! that tasks pass to and fro. Also the time of a task that a rank leaves out.
 //!
 //! ```text
 //! cargo bench -p thalweg-mpi --bench ranks [-- SIZE TILE ROUNDS]
@@ -127,13 +127,29 @@ fn ping(cluster: &Cluster, rounds: usize) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64() / (2 * rounds) as f64)
 }
 
-/// Runs as a rank: `thalweg LIBRARY UNITS cholesky SIZE TILE`, or with `ping ROUNDS`. Rank 0 prints seconds and check.
+/// Returns the seconds for a task that does not concern this rank.
+fn prune(cluster: &Cluster, tasks: usize) -> f64 {
+    let other = (cluster.rank() + 1) % cluster.ranks();
+    let x: ClusterData<f64> = cluster.distributed(1000, 1, |_| other); // each rank pretends to own nothing
+    let begin = Instant::now();
+    let mut local = 0;
+    for task in 0..tasks {
+        let (from, to) = (x.nth(task % 1000), x.nth((task + 1) % 1000));
+        local += usize::from(cluster.is_local(&(from.input(), to.inout())));
+    }
+    assert_eq!(local, 0);
+    begin.elapsed().as_secs_f64() / tasks as f64
+}
+
+/// Runs as a rank: `thalweg LIBRARY UNITS cholesky SIZE TILE`, or with `ping` or `prune` and a number of rounds or
+/// tasks. Rank 0 prints seconds and a check.
 fn rank(arguments: &[String]) -> Result<()> {
     let [library, units, problem, numbers @ ..] = arguments else { return Err("too few arguments".into()) };
     let numbers: Vec<usize> = numbers.iter().map(|text| text.parse()).collect::<std::result::Result<_, _>>()?;
     let cluster = Cluster::init(Runtime::builder().compute_units(&**units).pin_threads(false))?;
     let (seconds, check) = match &**problem {
         "cholesky" => Kernels::load(library)?.factorize(&cluster, numbers[0], numbers[1])?,
+        "prune" => (prune(&cluster, numbers[0]), 0.0),
         _ => (ping(&cluster, numbers[0])?, 0.0),
     };
     if cluster.rank() == 0 {
@@ -238,7 +254,7 @@ fn compare(all: &[Contender], title: &str, problem: &[String], rounds: usize) ->
     let medians: Vec<f64> = times.iter_mut().map(median).collect();
     for ((contender, times), median) in all.iter().zip(&times).zip(&medians) {
         let (median_us, least_us, ratio) = (median * 1e6, times[0] * 1e6, median / medians[0]);
-        println!("{:<24} {median_us:>14.1} us, least {least_us:>14.1} us, {ratio:>6.2} times thalweg", contender.name);
+        println!("{:<24} {median_us:>14.3} us, least {least_us:>14.3} us, {ratio:>6.2} times thalweg", contender.name);
     }
     Ok(())
 }
@@ -265,5 +281,6 @@ fn main() -> Result<()> {
     let words = |words: &[&dyn ToString]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
     compare(&all, &format!("Cholesky {size}/{tile}"), &words(&[&"cholesky", &size, &tile]), rounds)?;
     let hops = if is_bench { 3000 } else { 20 };
-    compare(&all, "a hop from task to task", &words(&[&"ping", &hops]), rounds)
+    compare(&all, "a hop from task to task", &words(&[&"ping", &hops]), rounds)?;
+    compare(&all[..1], "a task that a rank leaves out", &words(&[&"prune", &(1000 * hops)]), rounds)
 }

@@ -73,7 +73,7 @@ impl Origins {
         self.tasks.push((task, submission));
     }
 
-    /// Forgets the tasks, all of which have ended.
+    /// Forgets the tasks, after all have ended.
     pub(crate) fn forget(&mut self) {
         self.last = self.tasks.last().map(|(last, _)| *last).or(self.last);
         self.tasks.clear();

@@ -163,9 +163,8 @@ where
     F: for<'x, 'a> FnOnce(&'x Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
     R: IntoOutcome + 'static,
 {
-    let (held, cause, rank) = (accesses.hold(), cause.clone(), core.rank);
-    let (name, place) = (cause.name.clone(), cause.place.into());
-    let task = core.runtime().task(name, accesses.local(&held)).cpu(move |cx, views| {
+    let (of_body, rank) = (cause.clone(), core.rank);
+    let body = move |cx: &Context, views: <A::Stored as AccessList>::Views<'_>| {
         let ended = catch_unwind(AssertUnwindSafe(|| body(cx, views).into_outcome()));
         let reason = match ended {
             Ok(Ok(())) => return Ok(()),
@@ -179,12 +178,12 @@ where
                 _ => resume_unwind(payload),
             },
         };
-        Err(cause.failure(rank, reason).into())
-    });
-    task.priority(priority).submitted_at(place).submit().map(drop)
+        Err(of_body.failure(rank, reason).into())
+    };
+    describe_local(core, cause, accesses, priority, |task| task.cpu(body).submit()).map(drop)
 }
 
-/// Submits the local task of a submission as `describe` describes it.
+/// Submits the local task of a submission as `describe` describes it, and notes the submission for its failure.
 pub(crate) fn submit_described<A: Accesses>(
     core: &Core,
     cause: &Submission,
@@ -192,11 +191,21 @@ pub(crate) fn submit_described<A: Accesses>(
     priority: i32,
     describe: impl for<'a> FnOnce(LocalBuilder<'a, A::Local<'a>>) -> Result<TaskId, SubmitError>,
 ) -> Result<(), SubmitError> {
+    let task = describe_local(core, cause, accesses, priority, describe)?;
+    lock(&core.shared.origins).push(task, cause.index);
+    Ok(())
+}
+
+fn describe_local<A: Accesses>(
+    core: &Core,
+    cause: &Submission,
+    accesses: &A,
+    priority: i32,
+    describe: impl for<'a> FnOnce(LocalBuilder<'a, A::Local<'a>>) -> Result<TaskId, SubmitError>,
+) -> Result<TaskId, SubmitError> {
     let held = accesses.hold();
     let task = core.runtime().task(cause.name.clone(), accesses.local(&held));
-    let task = task.priority(priority).submitted_at(cause.place.into());
-    lock(&core.shared.origins).push(describe(task)?, cause.index);
-    Ok(())
+    describe(task.priority(priority).submitted_at(cause.place.into()))
 }
 
 /// Ends the cluster if this rank's runtime has refused a task: the other ranks would wait for its messages.
