@@ -20,7 +20,7 @@ mod oracle;
 #[path = "../../tests/whole_programs/program.rs"]
 mod program;
 mod random;
-#[allow(unused_imports)]
+#[allow(unused_imports)] // the library uses more of it
 #[path = "../../src/region/mod.rs"]
 mod region;
 #[path = "../../tests/whole_programs/run.rs"]

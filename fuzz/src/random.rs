@@ -1,8 +1,8 @@
-//! The interface of `tests/common/random.rs` with bytes in place of a seed, so that a fuzzer changes single choices.
+//! The interface of `tests/common/random.rs` with bytes instead of a seed, so that a fuzzer changes single choices.
 
 use std::ops::Range;
 
-/// Bytes, each of which decides a choice; zeros follow the last one.
+/// Bytes: each decides a choice, and zeros follow the last one.
 pub struct Random {
     bytes: std::vec::IntoIter<u8>,
 }

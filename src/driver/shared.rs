@@ -398,7 +398,7 @@ impl Shared {
         self.wake_everybody();
     }
 
-    /// Ends all waits, although bodies may still run: they keep what they use, and nothing of it is freed.
+    /// Ends all waits, although bodies may still run: they keep the memory that they use, and none of it is freed.
     #[cold]
     pub(crate) fn abandon(&self) {
         self.cancel();

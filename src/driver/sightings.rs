@@ -47,7 +47,7 @@ impl Shared {
         known.iter().map(|(task, sighting)| (*task, now - sighting.since)).collect()
     }
 
-    /// Describes what runs and what waits, of which these tasks have run for longer than the limit.
+    /// Describes the running and waiting tasks; `late` have run for longer than the limit.
     pub(super) fn overdue(&self, late: &[TaskId], since: Duration, queues: &dyn Queues) -> Stall {
         let mut stall = self.stall(since, queues);
         let all = stall.running.iter().chain(&stall.waiting);

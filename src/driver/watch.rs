@@ -186,7 +186,7 @@ struct Seen {
     finished: u64,
     since: Instant,
     reported: bool,
-    /// The tasks that were beyond the time limit at the last look, each of which was reported once.
+    /// The tasks that were beyond the time limit at the last look. Each was reported once.
     overdue: Vec<TaskId>,
 }
 

@@ -17,7 +17,7 @@ use thalweg::prelude::*;
 const LEN: usize = 2048;
 const TILE_BYTES: u64 = 8 * LEN as u64;
 
-/// What happens to the calls for files in a folder.
+/// The treatment of the calls for files in a folder.
 struct Plan {
     folder: String,
     /// The errors of the next reads and of the next writes; 0 lets a call pass.

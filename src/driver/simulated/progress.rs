@@ -5,7 +5,7 @@
 //! them: the *service* that a task would have received if it had run since the class's zero point. A task that needs
 //! `w` and starts at service `s` ends when the class has provided `s + w`, however the load changes meanwhile (virtual
 //! time, as in Parekh and Gallager's generalized processor sharing, 1993). A load change only updates classes, not
-//! individual tasks. Units whose speed changes during the run have classes of their own, each with its speed.
+//! individual tasks. A unit whose speed changes during the run has separate classes, with its speed.
 //!
 //! Times are integers and are rounded up. Tasks that end at the same time end in the order in which they began.
 

@@ -207,7 +207,7 @@ impl World {
         self.send(way);
     }
 
-    /// Sends a copy over the next lane of its leg, and over those behind that it reaches now.
+    /// Sends a copy over the next lane of its leg, and over the following lanes that it reaches now.
     fn send(&mut self, mut copy: Arrival) {
         copy.at = self.now;
         while copy.at == self.now && copy.lane < copy.leg.len() {

@@ -1,4 +1,4 @@
-//! The targets: for each reader, valid inputs and a function that reads any bytes and checks what is promised.
+//! The targets: for each reader, valid inputs and a function that reads any bytes and checks the reader's promises.
 
 mod blocks;
 mod files;

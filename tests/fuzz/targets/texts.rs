@@ -36,7 +36,7 @@ pub(crate) fn places(bytes: &[u8]) {
     });
 }
 
-/// Reads a text, and what was read once more from its own display.
+/// Reads a text, and then the display of the value that was read.
 fn read_twice<T: FromStr + Display + Debug + PartialEq>(text: &str) -> Option<T>
 where
     T::Err: Display + Debug + PartialEq,
