@@ -19,6 +19,7 @@ mod futures;
 mod isolated_waits;
 mod joins;
 mod kept_units;
+mod polling;
 mod shutdown;
 mod signalled;
 mod stacks;

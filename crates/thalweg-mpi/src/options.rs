@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::core::Core;
 use crate::error::{Broken, ClusterError};
-use crate::link::{Link, Sizes};
+use crate::link::{Link, Sizes, serve};
 use crate::shared::{Command, Shared};
 use crate::transport::Transport;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ impl Options {
         self.start(|| Ok(transport), builder)
     }
 
-    fn start<T: Transport + 'static>(
+    fn start<T: Transport + Send + 'static>(
         self,
         open: impl FnOnce() -> Result<T, String> + Send + 'static,
         builder: Builder,
@@ -99,7 +99,8 @@ impl Options {
                 Err(problem) => return drop(opened.send(Err(problem))),
             };
             _ = opened.send(Ok((transport.rank() as u32, transport.size() as u32)));
-            Link::new(transport, of_thread, sizes).run();
+            let link = Link::new(transport, of_thread.clone(), sizes);
+            serve(&of_thread, Box::new(link));
         });
         let thread = thread.map_err(|error| ClusterError::Transport(error.to_string()))?;
         let ranks = result.recv().unwrap_or_else(|_| Err("the communication thread has panicked".to_owned()));
@@ -108,7 +109,8 @@ impl Options {
         let trace = self.trace.or_else(|| variable().map(PathBuf::from));
         let trace = trace.map(|file| of_rank(&file, ranks.0));
         let builder = trace.iter().fold(builder, |builder, file| builder.trace(file));
-        let runtime = match builder.build() {
+        let polled = shared.clone();
+        let runtime = match builder.while_idle(move || polled.advance(true)).build() {
             Ok(runtime) => runtime,
             Err(error) => {
                 let reason = format!("its runtime cannot be built: {error}");

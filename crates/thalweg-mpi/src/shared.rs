@@ -1,4 +1,5 @@
-//! State that the communication thread shares with the threads of this rank: commands, results, the log.
+//! State that the link shares with the threads of this rank: commands, results, the log; and the turns of the threads
+//! that advance the link ([`crate::link`]).
 
 use crate::error::{Broken, Failure};
 use crate::links::Traffic;
@@ -8,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 use thalweg::ids::TaskId;
 
@@ -18,14 +19,14 @@ pub(crate) type Nanoseconds = Box<dyn Fn() -> u64 + Send>;
 /// The name and place of the task for which a message is received.
 pub(crate) type Whose = (Cow<'static, str>, &'static Location<'static>);
 
-/// A request to the communication thread.
+/// A request to the link.
 pub(crate) enum Command {
     /// A region is ready to be sent, over a channel if the message repeats.
     Send { to: usize, number: u64, check: u64, item: Box<dyn Outgoing>, channel: Option<u32> },
     /// The region that was to be sent has no value.
     Poison { to: usize, number: u64, check: u64, failure: Failure },
     /// A region is ready to be filled, for a task with this name and place.
-    Receive { from: usize, number: u64, check: u64, item: Box<dyn Incoming>, whose: Whose },
+    Receive { from: usize, number: u64, check: u64, item: Box<dyn Incoming>, bytes: usize, whose: Whose },
     /// The program has reached a collective call, after `index` submissions with this hash.
     Enter { collective: u64, index: u64, hash: u64, place: String },
     /// All tasks of this rank before a collective call have ended.
@@ -38,15 +39,53 @@ pub(crate) enum Command {
     Close,
 }
 
+impl Command {
+    /// Whether carrying it out may copy so much that a unit's thread should not do so.
+    fn takes_long(&self) -> bool {
+        match self {
+            Self::Receive { bytes, .. } => *bytes > LARGEST_ON_UNIT,
+            _ => false,
+        }
+    }
+}
+
+/// The largest region, in bytes, that a unit's thread begins to receive itself: an MPI may copy it in that call.
+const LARGEST_ON_UNIT: usize = 64 << 10;
+
+/// What a step of the link has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There was something to do.
+    Moved,
+    /// Something is on its way.
+    Waits,
+    /// Nothing is on its way.
+    Rests,
+    /// All ranks have ended.
+    Over,
+}
+
+/// The link, for the threads that advance it.
+pub(crate) trait Advance: Send {
+    /// Carries out the commands and, if it `looks`, handles what has arrived.
+    fn step(&mut self, looks: bool) -> Step;
+    /// Ends the link, in the thread that opened it.
+    fn close(self: Box<Self>);
+}
+
 #[derive(Default)]
 struct Queue {
     commands: Vec<Command>,
-    sleeping: bool,
+    /// Whether the communication thread sleeps until it is woken.
+    rests: bool,
+    /// Whether it has to look.
+    wanted: bool,
 }
 
 /// See the module documentation.
 #[derive(Default)]
 pub(crate) struct Shared {
+    link: Mutex<Option<Box<dyn Advance>>>,
     queue: Mutex<Queue>,
     wake: Condvar,
     results: Mutex<HashMap<u64, Vec<Failure>>>,
@@ -95,30 +134,81 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// Gives the link a command, and carries it out if no other thread is at the link.
     pub(crate) fn push(&self, command: Command) {
+        let takes_long = command.takes_long();
         let mut queue = lock(&self.queue);
         queue.commands.push(command);
-        if std::mem::take(&mut queue.sleeping) {
-            self.wake.notify_one();
+        if takes_long {
+            return self.wake(queue);
         }
+        drop(queue);
+        self.advance(false);
     }
 
     pub(crate) fn take_commands(&self, commands: &mut Vec<Command>) {
         std::mem::swap(&mut lock(&self.queue).commands, commands);
     }
 
-    /// Lets the communication thread sleep until there is a command, at most for this time.
+    /// Opens the link, which then carries out the commands given so far.
+    pub(crate) fn set_link(&self, link: Box<dyn Advance>) {
+        *lock(&self.link) = Some(link);
+    }
+
+    /// Ends the link, in the thread that opened it.
+    pub(crate) fn close_link(&self) {
+        let link = lock(&self.link).take();
+        link.into_iter().for_each(Advance::close);
+    }
+
+    /// Advances the link after other threads have.
+    pub(crate) fn advance_in_turn(&self) -> Step {
+        lock(&self.queue).wanted = false;
+        lock(&self.link).as_mut().map_or(Step::Rests, |link| link.step(true))
+    }
+
+    /// Advances the link unless another thread does. Returns whether something is on its way.
+    ///
+    /// Whoever is at the link looks for further commands after leaving it, so no command is left over.
+    pub(crate) fn advance(&self, looks: bool) -> bool {
+        loop {
+            let step = match self.link.try_lock() {
+                Ok(mut link) => link.as_mut().map(|link| link.step(looks)),
+                Err(TryLockError::Poisoned(link)) => link.into_inner().as_mut().map(|link| link.step(looks)),
+                Err(TryLockError::WouldBlock) => None,
+            };
+            let Some(step) = step else { return false };
+            let mut queue = lock(&self.queue);
+            let is_done = queue.commands.is_empty();
+            if step != Step::Rests && !queue.wanted {
+                queue.wanted = true;
+                if queue.rests {
+                    self.wake(queue);
+                }
+            }
+            if is_done {
+                return step != Step::Rests;
+            }
+        }
+    }
+
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+        queue.wanted = true;
+        self.wake.notify_one();
+    }
+
+    /// Lets the communication thread sleep until it is wanted, for at most this time.
     pub(crate) fn sleep(&self, time: Option<Duration>) {
         let mut queue = lock(&self.queue);
-        if !queue.commands.is_empty() {
+        if !queue.commands.is_empty() || time.is_none() && queue.wanted {
             return;
         }
-        queue.sleeping = true;
+        queue.rests = time.is_none();
         queue = match time {
             Some(time) => self.wake.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0,
             None => self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
         };
-        queue.sleeping = false;
+        queue.rests = false;
     }
 
     pub(crate) fn broken(&self) -> Option<&Broken> {

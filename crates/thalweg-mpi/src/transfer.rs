@@ -3,8 +3,8 @@
 //!
 //! Dependences inside of a rank are therefore the runtime's own: a receive into a copy waits for the tasks that read
 //! the copy's last version, and a write of the home copy waits for the sends of its last version. Both tasks release
-//! their unit at once; the communication thread ends them. A region that is not contiguous is packed by the send's
-//! body, on a unit, and unpacked by the communication thread.
+//! their unit at once; the link ends them. A region that is not contiguous is packed by the send's body and unpacked by
+//! the link.
 //!
 //! The tasks' names contain the other rank. The tools for traces rely on that, and on the name of this file: the n-th
 //! `send to 1` of rank 0 sends what the n-th `receive from 0` of rank 1 receives.
@@ -21,6 +21,9 @@ use thalweg::error::{BoxError, SubmitError};
 use thalweg::memory::{Element, Lent, ReadOnly};
 use thalweg::region::Block;
 use thalweg::task::Data;
+
+/// Messages go first: they take no time here, and another rank may wait for them.
+const FIRST: i32 = i32::MAX;
 
 /// A region on its way out.
 struct Out<T: Element, S: Dims> {
@@ -81,18 +84,19 @@ pub(crate) fn send<T: Element, S: Dims>(
     let (number, check) = core.message(to, Way::To, cause, label);
     let (shared, rank, to) = (core.shared.clone(), core.rank, to as usize);
     let task = core.runtime().task(format!("send to {to}"), (data.block(block).outcome(),));
-    task.host_detached_until_event(move |_, (region,)| match region {
-        Ok(region) => {
-            let packed = S::contiguous(&region).is_none().then(|| S::as_array(&region).iter().copied().collect());
-            let item = Box::new(Out::<T, S> { region, packed });
-            shared.push(Command::Send { to, number, check, item, channel });
-        }
-        Err(failure) => {
-            let failure = Failure::of(&failure, rank, &shared);
-            shared.push(Command::Poison { to, number, check, failure });
-        }
-    })
-    .submit()?;
+    task.priority(FIRST)
+        .host_detached_until_event(move |_, (region,)| match region {
+            Ok(region) => {
+                let packed = S::contiguous(&region).is_none().then(|| S::as_array(&region).iter().copied().collect());
+                let item = Box::new(Out::<T, S> { region, packed });
+                shared.push(Command::Send { to, number, check, item, channel });
+            }
+            Err(failure) => {
+                let failure = Failure::of(&failure, rank, &shared);
+                shared.push(Command::Poison { to, number, check, failure });
+            }
+        })
+        .submit()?;
     Ok(())
 }
 
@@ -107,13 +111,14 @@ pub(crate) fn receive<T: Element, S: Dims>(
     let (number, check) = core.message(from, Way::From, cause, label);
     let (shared, from) = (core.shared.clone(), from as usize);
     let (name, place) = (cause.name.clone(), cause.place);
-    core.runtime()
-        .task(format!("receive from {from}"), (data.block(block).output(),))
+    let bytes = block.volume() * size_of::<T>();
+    let task = core.runtime().task(format!("receive from {from}"), (data.block(block).output(),));
+    task.priority(FIRST)
         .host_detached_until_event(move |_, (mut region,)| {
             let packed = S::contiguous_mut(&mut region).is_none();
             let packed = packed.then(|| vec![T::zeroed(); block.volume()]);
             let item = Box::new(In::<T, S> { region, packed });
-            shared.push(Command::Receive { from, number, check, item, whose: (name, place) });
+            shared.push(Command::Receive { from, number, check, item, bytes, whose: (name, place) });
         })
         .submit()?;
     Ok(())

@@ -47,7 +47,7 @@ mod waiting;
 pub(crate) use forks::join;
 pub(crate) use replay::Decide;
 pub(crate) use start::ThreadStyle;
-pub(crate) use state::Threads;
+pub(crate) use state::{Poll, Threads};
 pub(crate) use waiting::OnTop;
 
 use self::foreign_wait::OtherBody;

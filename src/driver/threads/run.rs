@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// How long an idle thread searches for work before it sleeps.
 const LOOK_AROUND: Duration = Duration::from_micros(60);
+/// How long it searches while something is on its way for which tasks wait.
+const LOOK_OUT: Duration = Duration::from_millis(1);
 /// While a host waits for a value, it runs one long-ready task each time this many other tasks have run, because such
 /// a task is likely to produce the value.
 const OLDEST_AFTER_TO_VALUE: u32 = 2;
@@ -58,6 +60,18 @@ impl Lookout {
             std::thread::yield_now();
         }
         false
+    }
+}
+
+impl Lookout {
+    /// Returns whether a thread may search at once because something is on its way. From some time on, it first lets
+    /// other threads have its core.
+    fn may_poll(&mut self) -> bool {
+        let searched = self.since.get_or_insert_with(Instant::now).elapsed();
+        if searched >= LOOK_AROUND {
+            std::thread::yield_now();
+        }
+        searched < LOOK_OUT
     }
 }
 
@@ -135,6 +149,9 @@ impl Threads {
                 let now = tracer.now();
                 lookout.traced = Some((lookout.traced.map_or(now, |(first, _)| first), now));
             }
+            if self.awaits_from_outside() && lookout.may_poll() {
+                continue;
+            }
             if lookout.is_over() {
                 self.end_lookout(host, &mut lookout);
                 self.sleep(host, parker, waiting, left, nap());
@@ -148,6 +165,11 @@ impl Threads {
         if self.ready.in_sight(host.unit) {
             self.wake_for_ready(host);
         }
+    }
+
+    /// Advances what tasks wait for outside of the runtime. Returns whether something is on its way.
+    fn awaits_from_outside(&self) -> bool {
+        self.while_idle.get().is_some_and(|polls| polls.iter().fold(false, |awaits, poll| poll() || awaits))
     }
 
     /// Ends a thread's search for a task. If tracing is on, records how long it was without success.

@@ -43,6 +43,8 @@ pub(crate) struct Threads {
     pub(super) hosts_unseated: AtomicBool,
     /// The exploration, if the calling thread plays all units.
     pub(super) explored: OnceLock<Explored>,
+    /// What idle threads call between searches.
+    pub(super) while_idle: OnceLock<Vec<Poll>>,
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
@@ -50,6 +52,9 @@ pub(crate) struct Threads {
     #[cfg(test)]
     pub(crate) doomed: std::sync::atomic::AtomicUsize,
 }
+
+/// Advances what tasks wait for outside of the runtime, and returns whether something is on its way.
+pub(crate) type Poll = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Error text for foreign device memory that cannot be used.
 const NO_DEVICE: &str = "the runtime's units have no device; try a unit for that device, or copying it to host memory";
@@ -100,6 +105,7 @@ impl Threads {
             seat_wanted: AtomicBool::new(false),
             hosts_unseated: AtomicBool::new(false),
             explored: OnceLock::new(),
+            while_idle: OnceLock::new(),
             crew: Mutex::default(),
             shutdown: AtomicBool::new(false),
             built: Instant::now(),
@@ -111,6 +117,11 @@ impl Threads {
         let interrupt = move || this.upgrade().into_iter().for_each(|threads| threads.interrupt_replays(None));
         let _first = threads.shared.interrupt.set(Box::new(interrupt));
         (threads, Unstarted { queues, jobs: jobs.unwrap_or_default() })
+    }
+
+    /// Lets idle threads call these functions between searches.
+    pub(crate) fn poll_by(&self, polls: Vec<Poll>) {
+        _ = self.while_idle.set(polls);
     }
 
     /// Returns whether any thread may run any task.

@@ -57,6 +57,7 @@ impl Builder {
         }
         let shared = self.shared(machine, placement)?;
         let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some((devices, disk)));
+        threads.poll_by(std::mem::take(&mut self.while_idle));
         // From here on, if something fails, dropping the runtime ends everything that has been started.
         let runtime = {
             let account = Account::new(powers, None, meters);

@@ -184,6 +184,42 @@ impl Builder {
         self
     }
 
+    /// Adds a function that threads call while they find no task: to advance what tasks wait for outside of the runtime,
+    /// such as messages. It returns whether something is on its way, so that looking again soon may be worthwhile.
+    ///
+    /// Several threads may call it at the same time, each between two searches for a task. A thread whose calls return
+    /// `true` searches for up to a millisecond, and lets other threads have its core meanwhile; then it sleeps like any
+    /// other. So the function must return soon, must not wait for tasks, and something else has to look after what
+    /// arrives while all threads sleep or execute tasks. The threads of a simulation and of an exploration of schedules
+    /// do not call it.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use thalweg::memory::Lent;
+    /// use thalweg::prelude::*;
+    ///
+    /// static EXPECTED: Mutex<Option<Lent<[f64]>>> = Mutex::new(None);
+    /// let receive = || {
+    ///     let expected = EXPECTED.lock().unwrap().take();
+    ///     expected.into_iter().for_each(|mut ghost| {
+    ///         ghost[0] = 1.5; // the message
+    ///         ghost.finish();
+    ///     });
+    ///     false // nothing else is on its way
+    /// };
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").while_idle(receive).build()?;
+    /// let ghost = rt.data(vec![0.0]);
+    /// rt.task("receive", (ghost.output(),))
+    ///     .host_detached_until_event(|_, (ghost,): (Lent<[f64]>,)| *EXPECTED.lock().unwrap() = Some(ghost))
+    ///     .submit()?;
+    /// assert_eq!(rt.take(ghost)?, [1.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn while_idle(mut self, poll: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.while_idle.push(Box::new(poll));
+        self
+    }
+
     /// Sets whether a submission waits while too many tasks are pending, which is the default. Otherwise submissions
     /// never wait, and the program calls [`Runtime::wait_for_room`](crate::Runtime::wait_for_room) where it may wait.
     ///

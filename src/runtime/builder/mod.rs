@@ -9,6 +9,7 @@ mod reports;
 use super::runtime::Runtime;
 use crate::coherence::Eviction;
 use crate::device::EmulatedDevice;
+use crate::driver::threads::Poll;
 use crate::driver::watch::{REPORT_AFTER, Tell};
 use crate::energy::{EnergyMeter, Power};
 use crate::engine::failures;
@@ -55,6 +56,7 @@ pub struct Builder {
     pub(in crate::runtime) eviction: Eviction,
     pub(in crate::runtime) throttle_submissions: bool,
     pub(in crate::runtime) pin_threads: Option<bool>,
+    pub(in crate::runtime) while_idle: Vec<Poll>,
     pub(in crate::runtime) stack_bytes: Option<usize>,
     pub(in crate::runtime) report_stalls_after: Option<Duration>,
     pub(in crate::runtime) report_tasks_after: Option<Duration>,
@@ -128,6 +130,7 @@ impl Builder {
             eviction: Eviction::default(),
             throttle_submissions: true,
             pin_threads: None,
+            while_idle: Vec::new(),
             stack_bytes: None,
             report_stalls_after: Some(REPORT_AFTER),
             report_tasks_after: None,

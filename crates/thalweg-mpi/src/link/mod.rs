@@ -1,9 +1,13 @@
-//! The communication thread: it alone uses the transport.
+//! The link: this rank's end of the network. It alone uses the transport.
 //!
-//! Threads of the runtime give it *commands* (a region is ready to be sent, a region is ready to be filled) and never
-//! wait for it. The thread matches records that have arrived with regions that are ready, in either order, by their
-//! number between two ranks. Small regions travel inside packets, which collect everything for a destination until the
-//! thread has handled all that is known; large regions go from memory to memory.
+//! Threads of the runtime give it *commands* (a region is ready to be sent, a region is ready to be filled). The link
+//! matches records that have arrived with regions that are ready, in either order, by their number between two ranks.
+//! Small regions travel inside packets, which collect everything for a destination until the link has handled all that
+//! is known; large regions go from memory to memory.
+//!
+//! *Progress.* One thread at a time advances the link: a unit's thread that gives a command, an idle one between its
+//! searches for a task, or else the communication thread ([`serve`]), which also begins and ends the link. A thread of a
+//! unit never waits for the link, and leaves regions that take long to the communication thread.
 //!
 //! *Memory.* An eager record that arrives early is kept, so its bytes count against the sender's credit with this rank.
 //! A sender without credit announces the region instead and lets the transport carry it, which needs no memory here.
@@ -13,11 +17,12 @@
 //! request. Messages of a channel do not overlap: a plan sends a box again only after the box has been written, and the
 //! write waits until the box has been sent; on the receiver, the next receive waits for the last one.
 //!
-//! *Sleep.* If nothing is expected and nothing is on its way, the thread sleeps until there is a command. Otherwise it
-//! polls: at first at once, then yielding its core, then sleeping for up to [`LONGEST_SLEEP`].
+//! *Sleep.* If nothing is expected and nothing is on its way, the communication thread sleeps until that changes.
+//! Otherwise it looks at intervals, which grow while it finds nothing, because then idle units are faster or the network
+//! is slow.
 //!
-//! *The end.* A rank says goodbye when its tasks have ended. The thread ends when all ranks have, so it serves the
-//! others until then. If a rank is lost, everything that waits fails with its name.
+//! *The end.* A rank says goodbye when its tasks have ended. The link ends when all ranks have, so it serves the others
+//! until then. If a rank is lost, everything that waits fails with its name.
 //!
 //! This module never runs user code, and knows neither tasks nor data objects.
 
@@ -27,7 +32,7 @@ mod collective;
 pub(crate) use collective::PRUNED;
 
 use crate::error::{Broken, Failure};
-use crate::shared::{Command, Shared, Whose, lock};
+use crate::shared::{Advance, Command, Shared, Step, Whose, lock};
 use crate::transport::{Event, Incoming, Outgoing, Transport, first_channel};
 use crate::wire::{Reader, Record, Writer};
 use clock::Clock;
@@ -38,9 +43,13 @@ use std::time::{Duration, Instant};
 
 /// Packets are sent before they are longer than this.
 const LARGEST_PACKET: usize = 16 << 10;
-const POLLS_BEFORE_YIELD: u32 = 50;
-const POLLS_BEFORE_SLEEP: u32 = 400;
+/// Looks without success before the communication thread sleeps. Meanwhile it lets other threads have its core.
+const LOOKS_AWAKE: u32 = 10;
+/// The intervals at which it looks then.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_micros(500);
+/// Looks at one interval, before it is doubled.
+const LOOKS: u32 = 8;
 /// Time in which the news that a cluster is broken should reach all ranks.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -94,7 +103,10 @@ pub(crate) struct Link<T> {
     /// Questions for the time that have arrived before this rank has a clock: their ranks and times.
     early_questions: Vec<(usize, u64)>,
     closing: bool,
-    moved: bool,
+    /// Since when the cluster has been broken.
+    broken_since: Option<Instant>,
+    commands: Vec<Command>,
+    events: Vec<Event>,
 }
 
 impl<T: Transport> Link<T> {
@@ -112,50 +124,36 @@ impl<T: Transport> Link<T> {
             clock: None,
             early_questions: Vec::new(),
             closing: false,
-            moved: false,
+            broken_since: None,
+            commands: Vec::new(),
+            events: Vec::new(),
         }
     }
 
-    /// Serves this rank until all ranks have ended.
-    pub(crate) fn run(mut self) {
-        let (mut commands, mut events, mut polls) = (Vec::new(), Vec::new(), 0u32);
-        let mut last_words: Option<Instant> = None;
-        loop {
-            self.moved = false;
-            self.shared.take_commands(&mut commands);
-            self.moved |= !commands.is_empty();
-            commands.drain(..).for_each(|command| self.command(command));
-            self.transport.poll(&mut events);
-            self.moved |= !events.is_empty();
-            events.drain(..).for_each(|event| self.event(event));
-            (0..self.peers.len()).for_each(|to| self.flush(to));
-            if self.shared.broken().is_some() {
-                let since = *last_words.get_or_insert_with(Instant::now);
-                if self.closing && (!self.transport.is_busy() || since.elapsed() > LAST_WORDS) {
-                    return self.transport.close(true);
-                }
-            } else if self.closing && !self.transport.is_busy() && self.others().all(|to| self.peers[to].gone) {
-                return self.transport.close(false);
-            }
-            polls = if self.moved { 0 } else { polls.saturating_add(1) };
-            self.pause(polls);
+    /// Returns whether the link has nothing more to do.
+    fn is_over(&mut self) -> bool {
+        if self.shared.broken().is_some() {
+            let since = *self.broken_since.get_or_insert_with(Instant::now);
+            return self.closing && (!self.transport.is_busy() || since.elapsed() > LAST_WORDS);
         }
+        self.closing && !self.transport.is_busy() && self.others().all(|to| self.peers[to].gone)
     }
 
-    fn pause(&self, polls: u32) {
+    /// Returns whether something is expected or on its way.
+    fn waits(&self) -> bool {
         let clock_waits = self.clock.as_ref().is_some_and(Clock::waits);
         let is_expecting = !self.expected.is_empty() || self.collectives.waits() || clock_waits;
-        let waits = is_expecting || self.closing || self.transport.is_busy();
-        match polls {
-            0 => {}
-            _ if !waits => self.shared.sleep(None),
-            1..POLLS_BEFORE_YIELD => std::hint::spin_loop(),
-            POLLS_BEFORE_YIELD..POLLS_BEFORE_SLEEP => std::thread::yield_now(),
-            _ => {
-                let doublings = ((polls - POLLS_BEFORE_SLEEP) / 8).min(6);
-                self.shared.sleep(Some((Duration::from_micros(20) * (1 << doublings)).min(LONGEST_SLEEP)));
-            }
-        }
+        is_expecting || self.closing || self.transport.is_busy()
+    }
+
+    /// Carries out the commands.
+    fn obey(&mut self) -> bool {
+        let mut commands = std::mem::take(&mut self.commands);
+        self.shared.take_commands(&mut commands);
+        let moved = !commands.is_empty();
+        commands.drain(..).for_each(|command| self.command(command));
+        self.commands = commands;
+        moved
     }
 
     fn others(&self) -> impl Iterator<Item = usize> + use<T> {
@@ -203,7 +201,7 @@ impl<T: Transport> Link<T> {
                     self.post(to, Record::Poison { number, check, failure });
                 }
             }
-            Command::Receive { from, number, check, item, whose } => {
+            Command::Receive { from, number, check, item, whose, .. } => {
                 let receive = Receive { check, item, whose };
                 if let Some(broken) = self.shared.broken() {
                     return receive.item.fail(broken.clone().into());
@@ -376,6 +374,56 @@ impl<T: Transport> Link<T> {
         self.expected.drain().for_each(|(_, receive)| receive.item.fail(broken.clone().into()));
         self.arrived.clear();
         self.transport.abandon().into_iter().for_each(|item| item.fail(broken.clone().into()));
+    }
+}
+
+impl<T: Transport + Send> Advance for Link<T> {
+    fn step(&mut self, looks: bool) -> Step {
+        let mut moved = self.obey();
+        if looks {
+            let mut events = std::mem::take(&mut self.events);
+            self.transport.poll(&mut events);
+            moved |= !events.is_empty();
+            events.drain(..).for_each(|event| self.event(event));
+            self.events = events;
+        }
+        (0..self.peers.len()).for_each(|to| self.flush(to));
+        match (self.is_over(), moved) {
+            (true, _) => Step::Over,
+            (false, true) => Step::Moved,
+            (false, false) if self.waits() => Step::Waits,
+            (false, false) => Step::Rests,
+        }
+    }
+
+    fn close(self: Box<Self>) {
+        let lost = self.shared.broken().is_some();
+        self.transport.close(lost);
+    }
+}
+
+/// The main function of the communication thread: opens the link, and advances it until all ranks have ended.
+pub(crate) fn serve(shared: &Shared, link: Box<dyn Advance>) {
+    shared.set_link(link);
+    let mut looks = 0;
+    loop {
+        match shared.advance_in_turn() {
+            Step::Over => return shared.close_link(),
+            Step::Moved => looks = 0,
+            Step::Waits if looks < LOOKS_AWAKE => {
+                std::thread::yield_now();
+                looks += 1;
+            }
+            Step::Waits => {
+                let doublings = ((looks - LOOKS_AWAKE) / LOOKS).min(8);
+                shared.sleep(Some((SHORTEST_SLEEP * (1 << doublings)).min(LONGEST_SLEEP)));
+                looks += 1;
+            }
+            Step::Rests => {
+                shared.sleep(None);
+                looks = 0;
+            }
+        }
     }
 }
 

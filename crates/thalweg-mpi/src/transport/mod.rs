@@ -1,4 +1,4 @@
-//! The interface between the communication thread and a network: packets in order, and regions by number.
+//! The interface between the link and a network: packets in order, and regions by number.
 //!
 //! A *packet* is small, owned by the transport, and arrives in the order of sending between two ranks. A *bulk* message
 //! is a region: the transport reads it from, and writes it to, the memory of tasks, which hold it until the transport
@@ -8,7 +8,7 @@
 //! Tags of the upper half are those of *channels*: messages with such a tag follow one another without overlap, mostly
 //! with the same memory on both sides. A transport may therefore keep the requests of a channel.
 //!
-//! A transport belongs to one thread. No call blocks.
+//! One thread at a time uses a transport. The thread that opened it also closes it. No call blocks.
 
 #[cfg(feature = "mpi")]
 mod mpi;

@@ -1,4 +1,4 @@
-//! The transport over MPI: raw non-blocking calls, all by the communication thread.
+//! The transport over MPI: raw non-blocking calls, by one thread at a time.
 //!
 //! rsmpi initializes MPI and ends it; its requests borrow their buffers for a scope, which regions of tasks do not fit,
 //! so messages use the raw calls. Packets have tag 0 and are found by a matched probe. Regions have the other tags.
@@ -7,7 +7,8 @@
 //! for all others with the same memory.
 //!
 //! Invariants, on which the unsafe code rests:
-//! 1. All calls are made by the thread that initialized MPI: the transport is not `Send`, since `Universe` is not.
+//! 1. Threads make their calls one after the other, which MPI has granted (`MPI_THREAD_SERIALIZED` or more). The
+//!    communication thread, which has initialized MPI, also ends it: it calls `close`.
 //! 2. The buffer of each pending request belongs to a message in `flights`, boxed or in a vector's heap memory, so it
 //!    keeps its address, and it is given back only after all its requests have been completed. If the transport ends
 //!    with requests pending, their messages are leaked.
@@ -67,8 +68,13 @@ pub(crate) struct Mpi {
     lost: Vec<(usize, String)>,
 }
 
+// SAFETY: all methods need the transport exclusively, so the calls of several threads follow one another (invariant 1);
+// handles of MPI are valid in all threads of the process. `Universe`, which belongs to its thread, is used only by
+// `close`.
+unsafe impl Send for Mpi {}
+
 impl Mpi {
-    /// Initializes MPI in this thread, which will make all calls.
+    /// Initializes MPI in this thread, which will also end it.
     pub(crate) fn open() -> Result<Self, String> {
         let (universe, granted) = mpi::initialize_with_threading(mpi::Threading::Multiple).ok_or(
             "MPI is initialized already, and can be initialized only once in a process; try one cluster per process, \
