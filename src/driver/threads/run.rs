@@ -169,7 +169,8 @@ impl Threads {
 
     /// Advances what tasks wait for outside of the runtime. Returns whether something is on its way.
     fn awaits_from_outside(&self) -> bool {
-        self.while_idle.get().is_some_and(|polls| polls.iter().fold(false, |awaits, poll| poll() || awaits))
+        let polls = self.while_idle.get().into_iter().flatten();
+        polls.filter(|poll| poll()).count() > 0 // calls all of them
     }
 
     /// Ends a thread's search for a task. If tracing is on, records how long it was without success.

@@ -6,8 +6,8 @@
 //! is known; large regions go from memory to memory.
 //!
 //! *Progress.* One thread at a time advances the link: a unit's thread that gives a command, an idle one between its
-//! searches for a task, or else the communication thread ([`serve`]), which also begins and ends the link. A thread of a
-//! unit never waits for the link, and leaves regions that take long to the communication thread.
+//! searches for a task, or else the communication thread ([`serve`]), which also begins and ends the link. A unit's
+//! thread never waits for the link, and leaves regions that take long to the communication thread.
 //!
 //! *Memory.* An eager record that arrives early is kept, so its bytes count against the sender's credit with this rank.
 //! A sender without credit announces the region instead and lets the transport carry it, which needs no memory here.
@@ -18,11 +18,11 @@
 //! write waits until the box has been sent; on the receiver, the next receive waits for the last one.
 //!
 //! *Sleep.* If nothing is expected and nothing is on its way, the communication thread sleeps until that changes.
-//! Otherwise it looks at intervals, which grow while it finds nothing, because then idle units are faster or the network
-//! is slow.
+//! Otherwise it looks at intervals, which grow while it finds nothing, because then idle units are faster or the
+//! network is slow.
 //!
-//! *The end.* A rank says goodbye when its tasks have ended. The link ends when all ranks have, so it serves the others
-//! until then. If a rank is lost, everything that waits fails with its name.
+//! *The end.* A rank says goodbye when its tasks have ended. The link ends when all ranks have, so it serves the
+//! others until then. If a rank is lost, everything that waits fails with its name.
 //!
 //! This module never runs user code, and knows neither tasks nor data objects.
 
