@@ -35,7 +35,7 @@ mod shapes;
 #[path = "standin/unified.rs"]
 mod unified;
 
-use drivers::{CUDA, HIP, OPENCL, Report, Settings, run};
+use drivers::{CUDA, HIP, OPENCL, Report, Settings, run, sanitizes};
 
 /// Runs an example program, which must report that its results are verified.
 fn example(settings: &Settings, name: &str, arguments: &str) {
@@ -352,9 +352,11 @@ fn opencl_replays_on_cores_match_sequential_execution() {
 fn reductions_stay_on_the_device() {
     on_both(|settings| {
         let Some(report) = report(settings, "reductions") else { return };
-        assert_eq!(report.of("blocking copies"), 0, "{report:?}");
-        // Each total is copied once, when the program reads it.
-        assert_eq!(report.of("copies out"), programs::TOTALS as i64, "{report:?}");
+        if !sanitizes() {
+            assert_eq!(report.of("blocking copies"), 0, "{report:?}");
+            // Each total is copied once, when the program reads it.
+            assert_eq!(report.of("copies out"), programs::TOTALS as i64, "{report:?}");
+        }
     });
 }
 
@@ -491,7 +493,9 @@ fn memory_locked_by_others_is_used_as_it_is() {
 fn adopted_device_memory_is_used_in_place() {
     on_both(|settings| {
         let Some(report) = report(settings, "memory::adopted") else { return };
-        assert_eq!(report.of("copies in"), 2, "only the array's producer may copy: {report:?}");
+        if !sanitizes() {
+            assert_eq!(report.of("copies in"), 2, "only the array's producer may copy: {report:?}");
+        }
         _ = self::report(settings, "memory::adopted_with_gaps");
         _ = self::report(&settings.clone().with("STANDIN_MEMORY", 72_000), "memory::adopted_and_evicted");
         for peers in [0, 1] {

@@ -22,7 +22,7 @@ mod discovered;
 #[cfg(unix)]
 mod disk;
 #[cfg(not(unix))]
-#[path = "disk_absent.rs"]
+#[path = "disk/absent.rs"]
 mod disk;
 mod emulated;
 #[cfg(any(feature = "cuda", feature = "hip"))]

@@ -1,21 +1,24 @@
-//! Errors of the system on the disk's file: EIO, a full disk, and transfers that stop early.
+//! Errors of the system on the disk's file: EIO, a full disk, and transfers that stop early or that are refused, past
+//! the page cache and through it.
 //!
 //! This program defines `pread64` and `pwrite64`, which the standard library calls. Both pass calls on to the system,
-//! unless the file is in a folder for which a test has planned errors.
+//! unless the file is in a folder for which a test has planned errors. A filter keeps the runtimes of these tests from
+//! io_uring, whose transfers are no such calls.
 
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #![allow(unsafe_code)] // stands in for two functions of the C library
 
 use crate::common::{builder, watched};
 use crate::spill::failures;
-use libc::{EIO, ENOSPC, c_int, c_long, c_void, off64_t, size_t, ssize_t};
+use libc::{EINVAL, EIO, ENOSPC, c_int, c_long, c_void, off64_t, size_t, ssize_t};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 use thalweg::prelude::*;
 
-/// Number of elements of a tile, which takes 16 KiB.
-const LEN: usize = 2048;
-const TILE_BYTES: u64 = 8 * LEN as u64;
+/// Numbers of elements of a tile: one that passes through the page cache, and one of several transfers past it, whose
+/// last one is no whole block.
+const LENS: [usize; 2] = [2048, 300_001];
 
 /// The treatment of the calls for files in a folder.
 struct Plan {
@@ -23,8 +26,10 @@ struct Plan {
     /// The errors of the next reads and of the next writes; 0 lets a call pass.
     reads: Vec<c_int>,
     writes: Vec<c_int>,
-    /// Calls transfer at most this many bytes.
+    /// Calls transfer at most this many bytes, rounded down to whole blocks past the page cache.
     most_bytes: usize,
+    /// Number of calls past the page cache so far.
+    direct: usize,
 }
 
 static PLANS: Mutex<Vec<Plan>> = Mutex::new(Vec::new());
@@ -38,7 +43,11 @@ fn planned(fd: c_int, is_write: bool, bytes: usize) -> Result<usize, c_int> {
     let Ok(file) = std::fs::read_link(format!("/proc/self/fd/{fd}")) else { return Ok(bytes) };
     let Some(plan) = plans.iter_mut().find(|plan| file.starts_with(&plan.folder)) else { return Ok(bytes) };
     let errors = if is_write { &mut plan.writes } else { &mut plan.reads };
+    // SAFETY: the call only queries the flags of an open file.
+    let is_direct = unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_DIRECT != 0;
+    plan.direct += usize::from(is_direct);
     match if errors.is_empty() { 0 } else { errors.remove(0) } {
+        0 if is_direct => Ok(bytes.min(plan.most_bytes / 4096 * 4096)),
         0 => Ok(bytes.min(plan.most_bytes)),
         error => Err(error),
     }
@@ -77,26 +86,57 @@ fn plan(folder: &Path, reads: &[c_int], writes: &[c_int], most_bytes: usize) {
     let folder = folder.to_str().unwrap().to_owned();
     let mut plans = PLANS.lock().unwrap();
     plans.retain(|plan| plan.folder != folder);
-    plans.push(Plan { folder, reads: reads.to_vec(), writes: writes.to_vec(), most_bytes });
+    plans.push(Plan { folder, reads: reads.to_vec(), writes: writes.to_vec(), most_bytes, direct: 0 });
+}
+
+/// Returns the number of calls past the page cache since the plan was made.
+fn direct_calls(folder: &Path) -> usize {
+    PLANS.lock().unwrap().iter().find(|plan| folder.starts_with(&plan.folder)).map_or(0, |plan| plan.direct)
+}
+
+/// Refuses io_uring to this thread, and to the threads that it starts, as many containers do.
+fn refuse_rings() {
+    let load_number = libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
+    let is_setup = libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::SYS_io_uring_setup as u32 };
+    let returns = |k| libc::sock_filter { code: 0x06, jt: 0, jf: 0, k };
+    let refuse = returns(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
+    let mut filter = [load_number, is_setup, refuse, returns(libc::SECCOMP_RET_ALLOW)];
+    let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+    // SAFETY: the program and its filter are valid during the call, which copies them.
+    let set = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+    };
+    assert!(set, "{}", std::io::Error::last_os_error());
 }
 
 /// Builds a runtime whose memory holds two tiles, and four tiles with their numbers.
-fn spilling(folder: &Path) -> (Runtime, Vec<Data<u64>>) {
-    let rt = builder("1:CPU:1", false).host_memory(2 * TILE_BYTES).spill_to(folder).build().unwrap();
-    let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(LEN)).collect();
+fn spilling(folder: &Path, len: usize) -> (Runtime, Vec<Data<u64>>) {
+    refuse_rings();
+    let rt = builder("1:CPU:1", false).host_memory(16 * len as u64).spill_to(folder).build().unwrap();
+    let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(len)).collect();
     for (n, tile) in tiles.iter().enumerate() {
         rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64)).submit().unwrap();
     }
     (rt, tiles)
 }
 
+/// Runs a test with a folder and a length of tiles, of each kind.
+fn for_each_kind(what: &str, test: impl Fn(&Path, usize) + Copy + Send + 'static) {
+    for len in LENS {
+        watched(&format!("{what} {len}"), move || {
+            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            test(folder.path(), len);
+        });
+    }
+}
+
 #[test]
 fn read_error_fails_its_task_and_the_next_read_finds_the_array() {
-    watched("read", || {
-        let folder = tempfile::tempdir().unwrap();
-        let (rt, tiles) = spilling(folder.path());
+    for_each_kind("read", |folder, len| {
+        let (rt, tiles) = spilling(folder, len);
         rt.wait().unwrap();
-        plan(folder.path(), &[EIO], &[], usize::MAX);
+        plan(folder, &[EIO], &[], usize::MAX);
         for tile in &tiles {
             rt.task("sum", tile.input()).cpu(|_, _| ()).submit().unwrap();
         }
@@ -105,49 +145,78 @@ fn read_error_fails_its_task_and_the_next_read_finds_the_array() {
         let said = failed[0].to_string();
         assert!(said.contains("sum") && said.contains("read failed (system error 5"), "{said}");
         for (n, tile) in tiles.iter().enumerate() {
-            assert!(rt.read(tile).unwrap() == [n as u64; LEN], "tile {n} after the error");
+            assert!(rt.read(tile).unwrap() == vec![n as u64; len], "tile {n} after the error");
         }
         rt.wait().unwrap();
         for (n, tile) in tiles.into_iter().enumerate() {
-            assert!(rt.take(tile).unwrap() == [n as u64; LEN]);
+            assert!(rt.take(tile).unwrap() == vec![n as u64; len]);
         }
     });
 }
 
 #[test]
 fn write_error_fails_the_task_that_needs_the_room_and_loses_nothing() {
-    for (error, code) in [(EIO, "system error 5"), (ENOSPC, "system error 28")] {
-        watched(code, move || {
-            let folder = tempfile::tempdir().unwrap();
-            plan(folder.path(), &[], &[error], usize::MAX);
-            let (rt, tiles) = spilling(folder.path());
+    for error in [EIO, ENOSPC] {
+        for_each_kind("write", move |folder, len| {
+            plan(folder, &[], &[error], usize::MAX);
+            let (rt, tiles) = spilling(folder, len);
             let failed = failures(rt.wait());
             assert_eq!(failed.len(), 1, "{failed:?}");
             let said = failed[0].to_string();
-            assert!(said.contains("write failed") && said.contains(code), "{said}");
+            assert!(said.contains(&format!("write failed (system error {error}")), "{said}");
             let lost: Vec<_> = (0..4).filter(|n| rt.read(&tiles[*n]).is_err()).collect();
             assert_eq!(lost.len(), 1, "only the output of the failed task is missing");
             for n in (0..4).filter(|n| !lost.contains(n)) {
-                assert!(rt.read(&tiles[n]).unwrap() == [n as u64; LEN]);
+                assert!(rt.read(&tiles[n]).unwrap() == vec![n as u64; len]);
             }
             rt.task("again", tiles[lost[0]].output()).cpu(|_, x| x.fill(9)).submit().unwrap();
-            assert!(rt.read(&tiles[lost[0]]).unwrap() == [9; LEN], "the disk can be used on");
+            assert!(rt.read(&tiles[lost[0]]).unwrap() == vec![9; len], "the disk can be used on");
         });
     }
 }
 
+/// Reads all tiles several times, which evicts them.
+fn all_are_exact((rt, tiles): (Runtime, Vec<Data<u64>>), len: usize) {
+    for _ in 0..3 {
+        for (n, tile) in tiles.iter().enumerate() {
+            assert!(rt.read(tile).unwrap() == vec![n as u64; len]);
+        }
+    }
+    assert!(rt.statistics().evictions > 4, "{}", rt.statistics());
+    rt.wait().unwrap();
+}
+
 #[test]
 fn transfers_that_stop_early_are_continued() {
-    watched("short", || {
-        let folder = tempfile::tempdir().unwrap();
-        plan(folder.path(), &[], &[], 1000);
-        let (rt, tiles) = spilling(folder.path());
-        for _ in 0..3 {
-            for (n, tile) in tiles.iter().enumerate() {
-                assert!(rt.read(tile).unwrap() == [n as u64; LEN]);
-            }
-        }
-        assert!(rt.statistics().evictions > 4, "{}", rt.statistics());
-        rt.wait().unwrap();
+    for_each_kind("short", |folder, len| {
+        plan(folder, &[], &[], 5000);
+        all_are_exact(spilling(folder, len), len);
+    });
+}
+
+/// Returns whether tiles of this length are transferred past the page cache in a folder.
+fn is_direct(folder: &Path, len: usize) -> bool {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).custom_flags(libc::O_DIRECT);
+    len == LENS[1] && options.open(folder.join("probe")).is_ok()
+}
+
+#[test]
+fn only_large_arrays_pass_by_the_page_cache() {
+    for_each_kind("direct", |folder, len| {
+        plan(folder, &[], &[], usize::MAX);
+        all_are_exact(spilling(folder, len), len);
+        assert_eq!(direct_calls(folder) > 0, is_direct(folder, len));
+    });
+}
+
+#[test]
+fn page_cache_serves_file_systems_that_refuse_direct_transfers() {
+    for_each_kind("refused", |folder, len| {
+        // The three transfers of the first array are in progress when the refusal is noticed. No further one is tried.
+        let is_direct = is_direct(folder, len);
+        plan(folder, &[], if is_direct { &[EINVAL] } else { &[] }, usize::MAX);
+        all_are_exact(spilling(folder, len), len);
+        assert_eq!(direct_calls(folder), if is_direct { 3 } else { 0 });
     });
 }

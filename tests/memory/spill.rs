@@ -149,24 +149,32 @@ pub(crate) fn failures(result: Result<(), RunError>) -> Vec<Arc<TaskFailure>> {
 /// their number.
 #[cfg(target_os = "linux")]
 fn for_each_file(directory: &std::path::Path, change: impl Fn(std::fs::File)) -> usize {
-    let mut files = 0;
+    use std::os::unix::fs::MetadataExt;
+    let mut files = std::collections::HashSet::new();
     for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
         let path = entry.unwrap().path();
         let Ok(target) = std::fs::read_link(&path) else { continue };
         let name = target.to_string_lossy().into_owned();
         if name.starts_with(&*directory.to_string_lossy()) && name.ends_with("(deleted)") {
-            change(std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap());
-            files += 1;
+            let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            // A file may be open several times.
+            if files.insert(file.metadata().unwrap().ino()) {
+                change(file);
+            }
         }
     }
-    files
+    files.len()
 }
+
+/// Numbers of elements of a tile that passes through the page cache, and of one that is transferred past it.
+#[cfg(target_os = "linux")]
+const LENS: [usize; 2] = [LEN, 300_001];
 
 /// Returns a runtime and four tiles filled with `first` and the numbers after it. Two of the tiles fit into memory.
 #[cfg(target_os = "linux")]
-fn spilled(directory: &std::path::Path, first: u64) -> (Runtime, Vec<Data<u64>>) {
-    let rt = builder("1:CPU:1", false).host_memory(2 * TILE_BYTES).spill_to(directory).build().unwrap();
-    let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(LEN)).collect();
+fn spilled(directory: &std::path::Path, len: usize, first: u64) -> (Runtime, Vec<Data<u64>>) {
+    let rt = builder("1:CPU:1", false).host_memory(16 * len as u64).spill_to(directory).build().unwrap();
+    let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(len)).collect();
     for (n, tile) in (first..).zip(&tiles) {
         rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n)).submit().unwrap();
     }
@@ -188,44 +196,48 @@ fn corrupt(file: std::fs::File) {
 #[test]
 #[cfg(target_os = "linux")]
 fn file_that_was_cut_fails_its_task_and_nothing_else() {
-    watched("cut", || {
-        let folder = tempfile::tempdir().unwrap();
-        let (rt, tiles) = spilled(folder.path(), 1);
-        assert_eq!(for_each_file(folder.path(), |file| file.set_len(TILE_BYTES / 2).unwrap()), 1);
-        rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
-        let failed = failures(rt.wait());
-        assert_eq!(failed.len(), 1);
-        let said = failed[0].to_string();
-        assert!(
-            said.contains("sum") && (said.contains("read failed") || said.contains("its checksum differs")),
-            "{said}"
-        );
-        assert_eq!(rt.read(&tiles[3]).unwrap(), [4; LEN]);
-        // The file grows again, and later writes are good.
-        for (n, tile) in tiles.iter().enumerate() {
-            rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64 + 7)).submit().unwrap();
-        }
-        tiles.iter().enumerate().for_each(|(n, tile)| assert_eq!(rt.read(tile).unwrap(), [n as u64 + 7; LEN]));
-    });
+    for len in LENS {
+        watched("cut", move || {
+            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            let (rt, tiles) = spilled(folder.path(), len, 1);
+            assert_eq!(for_each_file(folder.path(), |file| file.set_len(4 * len as u64).unwrap()), 1);
+            rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
+            let failed = failures(rt.wait());
+            assert_eq!(failed.len(), 1);
+            let said = failed[0].to_string();
+            assert!(
+                said.contains("sum") && (said.contains("read failed") || said.contains("its checksum differs")),
+                "{said}"
+            );
+            assert!(rt.read(&tiles[3]).unwrap() == vec![4; len]);
+            // The file grows again, and later writes are good.
+            for (n, tile) in tiles.iter().enumerate() {
+                rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64 + 7)).submit().unwrap();
+            }
+            tiles.iter().enumerate().for_each(|(n, tile)| assert!(rt.read(tile).unwrap() == vec![n as u64 + 7; len]));
+        });
+    }
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn changed_block_fails_its_task_and_nothing_else() {
-    watched("corrupt", || {
-        let folder = tempfile::tempdir().unwrap();
-        let (rt, tiles) = spilled(folder.path(), 0);
-        assert!(for_each_file(folder.path(), corrupt) > 0);
-        rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
-        let failed = failures(rt.wait());
-        assert_eq!(failed.len(), 1);
-        let said = failed[0].to_string();
-        assert!(said.contains("its checksum differs") && said.contains("sum"), "{said}");
-        // Arrays in memory, and arrays that are overwritten, are as before.
-        assert_eq!(rt.read(&tiles[3]).unwrap(), [3; LEN]);
-        rt.task("fill", tiles[0].output()).cpu(|_, x| x.fill(9)).submit().unwrap();
-        assert_eq!(rt.read(&tiles[0]).unwrap(), [9; LEN]);
-    });
+    for len in LENS {
+        watched("corrupt", move || {
+            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            let (rt, tiles) = spilled(folder.path(), len, 0);
+            assert!(for_each_file(folder.path(), corrupt) > 0);
+            rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
+            let failed = failures(rt.wait());
+            assert_eq!(failed.len(), 1);
+            let said = failed[0].to_string();
+            assert!(said.contains("its checksum differs") && said.contains("sum"), "{said}");
+            // Arrays in memory, and arrays that are overwritten, are as before.
+            assert!(rt.read(&tiles[3]).unwrap() == vec![3; len]);
+            rt.task("fill", tiles[0].output()).cpu(|_, x| x.fill(9)).submit().unwrap();
+            assert!(rt.read(&tiles[0]).unwrap() == vec![9; len]);
+        });
+    }
 }
 
 #[test]

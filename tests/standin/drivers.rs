@@ -202,6 +202,12 @@ impl Report {
     }
 }
 
+/// Returns whether the programs run under the access sanitizer. It copies the regions of each task through the host by
+/// design, so numbers of copies say nothing about the program then.
+pub fn sanitizes() -> bool {
+    std::env::var("THALWEG_SANITIZE").is_ok_and(|value| value == "1")
+}
+
 /// Runs a program on a stand-in and asserts that it succeeds. Returns the program's output and the report.
 pub fn run(settings: &Settings, program: &Path, arguments: &[&str]) -> (String, Report) {
     static REPORTS: AtomicUsize = AtomicUsize::new(0);

@@ -1,7 +1,7 @@
 //! Building and running of a program as a user would.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// A language: its compiler with its flags, and the files that each program is compiled with.
@@ -68,14 +68,23 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// Compiles a program, whose path begins at this package, and runs it. Returns what it prints.
+/// Compiles a program, whose path begins at this package, and runs it. Returns what it prints, which must be the same
+/// under the access sanitizer.
 pub(crate) fn run(language: &Language, source: &str) -> String {
-    run_with(language, source, &[])
+    let [printed, sanitized] = run_differing(language, source);
+    assert_eq!(printed, sanitized, "{source} under the access sanitizer");
+    printed
 }
 
-/// Like [`run`], under the sanitizers of addresses and of undefined behaviour.
+/// Like [`run`], under the sanitizers of addresses and of undefined behaviour instead.
 pub(crate) fn run_checked(language: &Language, source: &str) -> String {
-    run_with(language, source, &["-fsanitize=address,undefined"])
+    execute(&compile(language, source, &["-fsanitize=address,undefined"]), false)
+}
+
+/// Like [`run`]. Returns what the program prints without and with the access sanitizer.
+pub(crate) fn run_differing(language: &Language, source: &str) -> [String; 2] {
+    let program = compile(language, source, &[]);
+    [false, true].map(|sanitizes| execute(&program, sanitizes))
 }
 
 /// Checks that a program prints this, if its compiler is installed.
@@ -85,27 +94,35 @@ pub(crate) fn prints(language: &Language, source: &str, expected: &str) {
     }
 }
 
-fn run_with(language: &Language, source: &str, flags: &[&str]) -> String {
+fn output(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"))
+}
+
+/// Returns the path of the compiled program.
+fn compile(language: &Language, source: &str, flags: &[&str]) -> PathBuf {
     let (root, library) = (Path::new(env!("CARGO_MANIFEST_DIR")), library());
     let folder = library.join("thalweg-c").join(source.replace(['.', '/'], "-") + &flags.concat());
     std::fs::create_dir_all(&folder).expect("a folder for the program");
     let program = folder.join("program");
-    let compiler = language.compiler;
-    let output =
-        |command: &mut Command| command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
-    let compile = |sources: &[PathBuf], arguments: &[&str], to: &Path| {
-        let mut command = Command::new(compiler[0]);
-        command.args(&compiler[1..]).args(flags).args(["-g", "-O1", "-Wall", "-Wextra", "-Werror"]);
-        command.current_dir(&folder).arg(format!("-I{}", root.join("include").display())).args(sources);
-        let compiled = output(command.args(arguments).arg("-o").arg(to));
-        assert!(compiled.status.success(), "{source}:\n{}", String::from_utf8_lossy(&compiled.stderr));
-    };
-    let mut sources: Vec<_> = language.with.iter().map(|file| root.join(file)).collect();
-    sources.push(root.join(source));
-    let search = [format!("-L{}", library.display()), format!("-Wl,-rpath,{}", library.display())];
-    compile(&sources, &[&search[0], &search[1], "-lthalweg", "-lm", "-pthread"], &program);
-    let ran = output(&mut Command::new(&program));
+    let mut command = Command::new(language.compiler[0]);
+    command.args(&language.compiler[1..]).args(flags).args(["-g", "-O1", "-Wall", "-Wextra", "-Werror"]);
+    command.current_dir(&folder).arg(format!("-I{}", root.join("include").display()));
+    command.args(language.with.iter().map(|file| root.join(file))).arg(root.join(source));
+    command.arg(format!("-L{}", library.display())).arg(format!("-Wl,-rpath,{}", library.display()));
+    let compiled = output(command.args(["-lthalweg", "-lm", "-pthread", "-o"]).arg(&program));
+    assert!(compiled.status.success(), "{source}:\n{}", String::from_utf8_lossy(&compiled.stderr));
+    program
+}
+
+/// Runs a program, with or without the access sanitizer. Returns what it prints.
+fn execute(program: &Path, sanitizes: bool) -> String {
+    let ran = output(Command::new(program).env("THALWEG_SANITIZE", if sanitizes { "1" } else { "0" }));
     let (printed, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success(), "{source}: {}\n{printed}\n{errors}", ran.status);
+    assert!(
+        ran.status.success(),
+        "{} (sanitizes: {sanitizes}): {}\n{printed}\n{errors}",
+        program.display(),
+        ran.status
+    );
     printed.into_owned()
 }

@@ -4,7 +4,7 @@ mod build;
 mod examples;
 mod installed;
 
-use build::{C, CPP, FORTRAN, run, run_checked};
+use build::{C, CPP, FORTRAN, run, run_checked, run_differing};
 use std::path::Path;
 
 #[test]
@@ -15,6 +15,23 @@ fn c_program_computes_in_place_and_reports_failures() {
 #[test]
 fn mistakes_in_c_are_refused() {
     assert_eq!(run(&C, "tests/c/mistakes.c"), "ok\n");
+}
+
+#[test]
+fn access_sanitizer_finds_mistakes_in_c() {
+    let [plain, sanitized] = run_differing(&C, "tests/c/accesses.c");
+    assert_eq!(plain, "ok\n".repeat(4));
+    let found: Vec<_> = sanitized.lines().collect();
+    let expected = [
+        "(`out` [10..30] of data 0): the body wrote 8 bytes outside of the region",
+        "(`in` [10..30] of data 0): the body changed 1 element of an input, first [13]",
+        "(`out` [10..30] of data 0): the body left 1 element unwritten, or read them first, beginning at [29]",
+        "(`inout` [10..30] of data 0): the body changed 1 element of the data object directly",
+    ];
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.contains(expected), "{found}");
+    }
+    assert_eq!(found.len(), expected.len(), "{sanitized}");
 }
 
 #[test]

@@ -5,8 +5,11 @@
 //! of it when the process ends, in whatever way. A checksum of each replica's content is kept in memory and verified
 //! when the content is read, because a disk or a file system may return other bytes than were written.
 //!
-//! A slot may also be a part of a file of the user, with content from the beginning. Such slots have numbers from
-//! [`FILES`] on instead of positions.
+//! Large slots are transferred past the page cache ([`direct`]). Small ones, for which each transfer would wait for the
+//! disk, and those on file systems without such transfers go through it.
+//!
+//! A slot may also be a part of a file of the user, with content from the beginning. Such slots have numbers instead of
+//! positions ([`slots`]), and are always transferred through the page cache.
 //!
 //! This module moves bytes, and decides nothing. Each copy is made by one of two threads, one for each direction.
 //!
@@ -14,14 +17,25 @@
 //! 1. A slot belongs to one replica until the replica's buffer is dropped. Slots do not overlap.
 //! 2. A slot has a checksum exactly if its last write was complete. A slot in a file of the user also has content
 //!    without a checksum until it is written for the first time.
+//! 3. Both paths to a slot have the same content: the page cache is coherent with transfers past it.
+
+#[cfg(target_os = "linux")]
+mod direct;
+#[cfg(not(target_os = "linux"))]
+#[path = "direct_absent.rs"]
+mod direct;
+#[cfg(target_os = "linux")]
+mod ring;
+mod slots;
 
 use super::Buffer;
 use super::device::{Copying, Device, DeviceCopy, End, Execution, Synchronous};
 use crate::coherence::CopyId;
 use crate::error::DeviceError;
 use crate::kernel::DeviceSite;
+use direct::Direct;
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use slots::{Slot, Slots};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -31,53 +45,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name of the interface in errors.
 const API: &str = "system";
-/// Slots begin at multiples of this size, which is a multiple of the block size of almost all disks.
-const SLOT_BYTES: u64 = 4096;
-/// Number of bytes that are read or written at once, so that their checksum is computed while they are in the cache.
+/// Number of bytes that pass through the page cache at once, so that the CPU's cache has them for the checksum.
 const STEP_BYTES: usize = 256 << 10;
-
-/// The number of the first slot in a file of the user, beyond all positions in the file of slots.
-const FILES: u64 = 1 << 62;
+/// Number of bytes that are copied at once, so that the CPU's cache has them for the checksum.
+const COPY_BYTES: usize = 32 << 10;
+/// Minimum size of a slot that is transferred past the page cache.
+const DIRECT_FROM_BYTES: usize = 1 << 20;
 
 /// The disk; see the module documentation. Clones are the same disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     name: String,
     file: Arc<File>,
+    direct: Arc<Option<Direct>>,
     slots: Arc<Mutex<Slots>>,
-}
-
-#[derive(Debug, Default)]
-struct Slots {
-    /// The end of the last slot.
-    end: u64,
-    /// The first bytes of the free slots, by size.
-    free: FxHashMap<u64, Vec<u64>>,
-    /// The checksums of the slots in use, by their first byte.
-    checksums: FxHashMap<u64, u32>,
-    /// The slots in files of the user: the file, and the position of the first byte.
-    files: FxHashMap<u64, (Arc<File>, u64)>,
-    /// Number of such slots so far.
-    opened: u64,
-}
-
-/// The owner of a slot.
-#[derive(Debug)]
-struct Slot {
-    first: u64,
-    bytes: u64,
-    slots: Arc<Mutex<Slots>>,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let mut slots = self.slots.lock();
-        slots.checksums.remove(&self.first);
-        if slots.files.remove(&self.first).is_some() {
-            return;
-        }
-        slots.free.entry(self.bytes).or_default().push(self.first);
-    }
 }
 
 impl Disk {
@@ -87,52 +68,72 @@ impl Disk {
         let name = format!("thalweg-{}-{}", std::process::id(), FILES.fetch_add(1, Ordering::Relaxed));
         let path = directory.join(name);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        let direct = Arc::new(Direct::open(&path));
         std::fs::remove_file(&path)?;
-        Ok(Self { name: format!("the disk at {}", directory.display()), file: Arc::new(file), slots: Arc::default() })
+        let name = format!("the disk at {}", directory.display());
+        Ok(Self { name, file: Arc::new(file), direct, slots: Arc::default() })
     }
 
     /// Makes a part of a file of the user a slot, whose content begins at this position.
     pub(crate) fn adopt(&self, file: Arc<File>, position: u64) -> Buffer {
-        let mut slots = self.slots.lock();
-        let first = FILES + slots.opened;
-        slots.opened += 1;
-        slots.files.insert(first, (file, position));
-        Buffer::new(first as usize, Slot { first, bytes: 0, slots: self.slots.clone() })
+        let slot = Slot::adopt(&self.slots, file, position);
+        Buffer::new(slot.first as usize, slot)
     }
 
-    /// Returns the file and the position of a slot's first byte.
-    fn place(&self, first: u64) -> (Arc<File>, u64) {
-        let known = self.slots.lock().files.get(&first).cloned();
-        known.unwrap_or_else(|| (self.file.clone(), first))
+    /// Returns how a slot of the runtime's file is transferred past the page cache, if it is.
+    fn direct(&self, bytes: usize) -> Option<&Direct> {
+        (*self.direct).as_ref().filter(|direct| bytes >= DIRECT_FROM_BYTES && direct.is_usable())
     }
 
     /// Writes the content of a slot.
     fn write(&self, first: u64, content: &[u8]) -> Result<(), DeviceError> {
-        self.slots.lock().checksums.remove(&first);
-        let ((file, mut at), mut hasher) = (self.place(first), crc32fast::Hasher::new());
-        for step in content.chunks(STEP_BYTES) {
-            hasher.update(step);
-            file.write_all_at(step, at).map_err(|error| self.error("write", &error))?;
-            at += step.len() as u64;
-        }
-        self.slots.lock().checksums.insert(first, hasher.finalize());
+        let mut hasher = crc32fast::Hasher::new();
+        let user = {
+            let mut slots = self.slots.lock();
+            slots.begin_write(first);
+            slots.file_of_user(first)
+        };
+        let written = match (user, self.direct(content.len())) {
+            (None, Some(direct)) => direct.write(&self.file, (first, content.len()), |range, buffer| {
+                copy_and_hash(&content[range], buffer, &mut hasher);
+            }),
+            (user, _) => {
+                let (file, at) = user.unwrap_or_else(|| (self.file.clone(), first));
+                let mut steps = (at..).step_by(STEP_BYTES).zip(content.chunks(STEP_BYTES));
+                steps.try_for_each(|(at, step)| {
+                    hasher.update(step);
+                    file.write_all_at(step, at)
+                })
+            }
+        };
+        written.map_err(|error| self.error("write", &error))?;
+        self.slots.lock().end_write(first, hasher.finalize());
         Ok(())
     }
 
     /// Reads the content of a slot.
     fn read(&self, first: u64, content: &mut [u8]) -> Result<(), DeviceError> {
-        let bytes = content.len();
-        let ((file, mut at), mut hasher) = (self.place(first), crc32fast::Hasher::new());
-        for step in content.chunks_mut(STEP_BYTES) {
-            file.read_exact_at(step, at).map_err(|error| self.error("read", &error))?;
-            hasher.update(step);
-            at += step.len() as u64;
+        let (bytes, mut hasher) = (content.len(), crc32fast::Hasher::new());
+        let user = self.slots.lock().file_of_user(first);
+        let read = match (user, self.direct(bytes)) {
+            (None, Some(direct)) => direct.read(&self.file, (first, bytes), |range, buffer| {
+                copy_and_hash(buffer, &mut content[range], &mut hasher);
+            }),
+            (user, _) => {
+                let (file, at) = user.unwrap_or_else(|| (self.file.clone(), first));
+                let mut steps = (at..).step_by(STEP_BYTES).zip(content.chunks_mut(STEP_BYTES));
+                steps.try_for_each(|(at, step)| {
+                    file.read_exact_at(step, at)?;
+                    hasher.update(step);
+                    Ok(())
+                })
+            }
+        };
+        read.map_err(|error| self.error("read", &error))?;
+        match self.slots.lock().is_expected(first, hasher.finalize()) {
+            true => Ok(()),
+            false => Err(DeviceError::Corrupted { device: self.name.clone(), bytes }),
         }
-        let known = self.slots.lock().checksums.get(&first).copied();
-        if known != Some(hasher.finalize()) && !(known.is_none() && first >= FILES) {
-            return Err(DeviceError::Corrupted { device: self.name.clone(), bytes });
-        }
-        Ok(())
     }
 
     #[cold]
@@ -162,16 +163,9 @@ impl Device for Disk {
     }
 
     fn allocate(&self, bytes: u64, _: usize) -> Result<Buffer, DeviceError> {
-        let bytes = bytes.next_multiple_of(SLOT_BYTES);
-        let mut slots = self.slots.lock();
-        let first = slots.free.get_mut(&bytes).and_then(Vec::pop).unwrap_or_else(|| {
-            let first = slots.end;
-            slots.end += bytes;
-            first
-        });
-        drop(slots);
-        let base = usize::try_from(first).expect("a file has at most as many bytes as there are addresses");
-        Ok(Buffer::new(base, Slot { first, bytes, slots: self.slots.clone() }))
+        let slot = Slot::new(&self.slots, bytes);
+        let base = usize::try_from(slot.first).expect("a file has at most as many bytes as there are addresses");
+        Ok(Buffer::new(base, slot))
     }
 
     fn end(&self, site: DeviceSite) -> End {
@@ -207,6 +201,14 @@ impl Device for Disk {
 impl Synchronous for Disk {
     fn run(&self, _: &mut dyn FnMut()) -> Result<(), DeviceError> {
         unreachable!("no unit runs tasks on the disk")
+    }
+}
+
+/// Copies bytes, and adds them to a checksum.
+fn copy_and_hash(from: &[u8], to: &mut [u8], hasher: &mut crc32fast::Hasher) {
+    for (from, to) in from.chunks(COPY_BYTES).zip(to.chunks_mut(COPY_BYTES)) {
+        hasher.update(from);
+        to.copy_from_slice(from);
     }
 }
 
@@ -250,21 +252,10 @@ mod tests {
         assert!(matches!(disk.read(slots[1].base() as u64, &mut found), Err(DeviceError::Corrupted { .. })));
         let beyond = disk.adopt(file.clone(), 9);
         assert!(matches!(disk.read(beyond.base() as u64, &mut found), Err(DeviceError::Call { call: "read", .. })));
+        let numbers = [slots[0].base() as u64, beyond.base() as u64];
         drop((slots, beyond));
-        assert!(disk.slots.lock().files.is_empty());
+        assert!(numbers.iter().all(|number| disk.slots.lock().file_of_user(*number).is_none()));
         std::fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn slots_are_used_again() {
-        let disk = disk();
-        let first = disk.allocate(5000, 1).unwrap();
-        let base = first.base();
-        let second = disk.allocate(5000, 1).unwrap();
-        assert_ne!(base, second.base());
-        drop(first);
-        assert_eq!(disk.allocate(8000, 1).unwrap().base(), base, "it needs two pages as well");
-        assert_eq!(disk.slots.lock().end, 4 * SLOT_BYTES);
     }
 
     #[test]
