@@ -5,6 +5,7 @@ use crate::device::EmulatedDevice;
 use crate::error::FailureReason;
 use crate::explore::{Choices, Draw, Plan, Record};
 use crate::runtime::{Builder, Runtime};
+use crate::sync::start_scoped;
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -145,7 +146,7 @@ pub(super) fn run<T: Send>(
     };
     // A thread's state depends on the schedules that it has run before, such as the stacks that it keeps.
     let value = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("explore".to_owned()).spawn_scoped(scope, run);
+        let thread = start_scoped(std::thread::Builder::new().name("explore".to_owned()), scope, run);
         match thread.map(|thread| thread.join()) {
             Ok(Ok(value)) => value,
             Ok(Err(payload)) => Err(message(payload)),

@@ -3,8 +3,10 @@
 use super::rule::{Point, Stop, Values};
 use crate::energy::{EnergyMeter, MeterError, measure_energy};
 use crate::sched::fpm::{FpmError, Profile};
+use crate::sync::start_scoped;
 use std::fmt;
 use std::sync::Barrier;
+use std::thread::{Builder, ScopedJoinHandle, scope};
 use std::time::{Duration, Instant};
 
 /// The work that one unit does on its share.
@@ -181,15 +183,16 @@ fn profile(name: String, points: Vec<Point>) -> Result<MeasuredProfile, MeasureE
 /// Runs all components once, starting simultaneously. Returns each component's time.
 fn run_together(components: &mut [Component<'_>], size: u64) -> Vec<f64> {
     let barrier = &Barrier::new(components.len());
-    std::thread::scope(|scope| {
+    scope(|scope| {
         let run = |component| {
-            scope.spawn(move || {
+            let run = move || {
                 barrier.wait();
                 Component::timed(component, size)
-            })
+            };
+            start_scoped(Builder::new(), scope, run).expect("the system can start a thread for each component")
         };
         let running: Vec<_> = components.iter_mut().map(run).collect();
-        let ended = running.into_iter().map(std::thread::ScopedJoinHandle::join);
+        let ended = running.into_iter().map(ScopedJoinHandle::join);
         ended.map(|took| took.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
 }

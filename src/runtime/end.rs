@@ -12,9 +12,11 @@ use crate::driver::inside;
 use crate::driver::waiters::Awaited;
 use crate::error::{FailureReason, SubmitError};
 use crate::log::tell;
+use crate::sync::start;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 
 impl Runtime {
     /// Gives up on bodies that never end: all waits return [`SubmitError::Abandoned`], on all threads, and so do all
@@ -83,7 +85,7 @@ impl Drop for Runtime {
             keep_if_in_use(&door);
             report(&door.driver);
         };
-        if let Err(error) = std::thread::Builder::new().name("thalweg-end".to_owned()).spawn(end) {
+        if let Err(error) = start(Builder::new().name("thalweg-end".to_owned()), end) {
             log!(error, "cannot end a runtime that was dropped in a task's body: {error}; its threads remain");
         }
     }

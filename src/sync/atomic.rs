@@ -1,8 +1,9 @@
-//! The synchronization primitives that this folder uses. The model-checking tests replace them with loom's primitives.
+//! The synchronization primitives that this folder uses. The model-checking tests replace them with those of loom and
+//! shuttle.
 
 pub(super) use crossbeam_utils::Backoff;
 pub(super) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-pub(super) use std::sync::{Condvar, Mutex};
+pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// The standard library's `UnsafeCell`, with accesses that a model checker can observe.
 #[derive(Debug)]

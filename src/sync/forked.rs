@@ -9,25 +9,34 @@
 //! `fork` first acquires the locks of this state, which waits until no other thread holds them, and then releases them
 //! in both processes.
 //!
+//! The standard library has such locks as well, which it holds while a thread starts or ends. So `fork` also waits
+//! until none of the runtime's threads does either ([`super::start`]).
+//!
 //! `vfork`, `posix_spawn` and a bare `clone` bypass all of this, so processes started by them have to call `exec`.
 //!
 //! Invariants:
-//! 1. At the moment of a fork, the forking thread holds every lock that runtimes share, or no other thread holds any of
-//!    them.
+//! 1. At the moment of a fork, the forking thread holds every lock that runtimes share, if any was ever used.
 //! 2. A child is notified of the fork before its `fork` returns.
+//! 3. At the moment of a fork, none of the runtime's threads is starting or ending.
 
 use super::lock::{Lock, LockGuard};
 use super::pool;
+use super::transitions::{Counts, Settled, Transition, Transitions};
 use std::any::Any;
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
 /// The number of forks between the program's first process and this one.
 static FORKS: AtomicU64 = AtomicU64::new(0);
-static MEMBERS: Lock<Members> = Lock::new(Members { handles_forks: false, all: Vec::new() });
+/// Whether the handlers below are installed.
+static HANDLED: AtomicBool = AtomicBool::new(false);
+static MEMBERS: Lock<Members> = Lock::new(Vec::new());
 /// Held by a thread while it uses any state that all runtimes of the process share.
 static SHARED: Mutex<()> = Mutex::new(());
+/// The starts and ends of threads. A separate lock, because [`SHARED`] may be held for long.
+static TRANSITIONS: Transitions = Transitions { counts: Mutex::new(Counts::NONE), settled: Condvar::new() };
 
 /// A part of a runtime that has to know when it is in a child process.
 pub(crate) trait InChild: Send + Sync {
@@ -36,11 +45,7 @@ pub(crate) trait InChild: Send + Sync {
     fn is_in_child(&self);
 }
 
-struct Members {
-    /// Whether the handlers below are installed.
-    handles_forks: bool,
-    all: Vec<Weak<dyn InChild>>,
-}
+type Members = Vec<Weak<dyn InChild>>;
 
 /// Identifies the process in which an object was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,15 +65,21 @@ impl Birth {
     }
 }
 
+/// Installs the handlers. Called before a thread uses any state that runtimes share or starts a thread, because a child
+/// that is forked earlier would find locks taken. So this function itself takes none: two threads may both install the
+/// handlers, and [`before`] then ignores its second call.
+pub(crate) fn handle_forks() {
+    if !HANDLED.load(Ordering::Acquire) {
+        system::handle_forks();
+        HANDLED.store(true, Ordering::Release);
+    }
+}
+
 /// Registers `member` to be notified in every child that is forked from now on. `member` is never dropped in a child.
 pub(crate) fn tell_in_child(member: Weak<dyn InChild>) {
     let mut members = MEMBERS.lock();
-    if !members.handles_forks {
-        members.handles_forks = true;
-        system::handle_forks();
-    }
-    members.all.retain(|member| member.strong_count() > 0);
-    members.all.push(member);
+    members.retain(|member| member.strong_count() > 0);
+    members.push(member);
 }
 
 /// Prevents forks, and other calls of this function, until the returned guard is dropped.
@@ -76,39 +87,60 @@ pub(crate) fn share() -> MutexGuard<'static, ()> {
     SHARED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
+/// Begins the start or the end of a thread. Waits for a fork that has begun, which has [`share`]d first, so it never
+/// waits in a thread that prevents forks.
+pub(super) fn transition() -> Transition<'static> {
+    TRANSITIONS.begin()
+}
+
 /// The locks that the forking thread holds during the fork.
 struct Held {
-    _shared: MutexGuard<'static, ()>,
-    _pool: Vec<Box<dyn Any>>,
+    shared: MutexGuard<'static, ()>,
+    transitions: Settled<'static>,
+    pool: Vec<Box<dyn Any>>,
     members: LockGuard<'static, Members>,
 }
 
 thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    /// Without a destructor, so that a thread can fork in the destructors of other variables.
+    static HELD: Cell<Option<ManuallyDrop<Held>>> = const { Cell::new(None) };
 }
 
-/// Runs before the fork. A thread that is ending has no storage for guards, so it takes no locks.
+/// Runs before the fork.
 extern "C" fn before() {
-    let _ = HELD.try_with(|held| {
-        let shared = share();
-        let pool = pool::hold().into_iter().map(|guard| Box::new(guard) as Box<dyn Any>).collect();
-        *held.borrow_mut() = Some(Held { _shared: shared, _pool: pool, members: MEMBERS.lock() });
-    });
+    if let Some(held) = HELD.take() {
+        return HELD.set(Some(held));
+    }
+    let (shared, transitions) = (share(), TRANSITIONS.begin_fork());
+    let pool = pool::hold().into_iter().map(|guard| Box::new(guard) as Box<dyn Any>).collect();
+    HELD.set(Some(ManuallyDrop::new(Held { shared, transitions, pool, members: MEMBERS.lock() })));
+}
+
+/// Returns the locks that [`before`] took; `None` if the handlers were installed during this fork, or are installed
+/// twice.
+fn held() -> Option<Held> {
+    HELD.take().map(ManuallyDrop::into_inner)
 }
 
 /// Runs after the fork, in the parent.
 extern "C" fn in_parent() {
-    drop(HELD.try_with(RefCell::take));
+    if let Some(Held { shared, transitions, pool, members }) = held() {
+        drop((pool, members));
+        TRANSITIONS.end_fork(transitions);
+        drop(shared);
+    }
 }
 
 /// Runs after the fork, in the child.
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::SeqCst);
-    let held = HELD.try_with(RefCell::take).ok().flatten();
-    for member in held.iter().flat_map(|held| &held.members.all).filter_map(Weak::upgrade) {
+    let Some(Held { shared, transitions, pool, members }) = held() else { return };
+    TRANSITIONS.end_fork(transitions);
+    for member in members.iter().filter_map(Weak::upgrade) {
         member.is_in_child();
         std::mem::forget::<Arc<dyn InChild>>(member); // the child must never drop it
     }
+    drop((shared, pool));
 }
 
 #[cfg(unix)]

@@ -45,6 +45,7 @@ mod scope;
 mod sleep;
 mod spin;
 mod stacks;
+mod start;
 mod submitting;
 mod successors;
 mod suspended;
@@ -52,6 +53,7 @@ mod tail;
 mod task;
 #[cfg(test)]
 mod tests;
+mod transitions;
 mod walk;
 
 pub(crate) use borrowed::Borrowed;
@@ -64,7 +66,7 @@ pub(crate) use deferred_drop::DeferredDrop;
 pub(crate) use detached::Detached;
 pub(crate) use exposed::{Apart, Exposed};
 pub(crate) use fork::{End, Market, Offer, fork};
-pub(crate) use forked::{Birth, InChild, share, tell_in_child};
+pub(crate) use forked::{Birth, InChild, handle_forks, share, tell_in_child};
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use owned::OwnedTask;
 pub(crate) use pooled::Pooled;
@@ -75,6 +77,7 @@ pub(crate) use rounds::{Helper, Idle, Rounds};
 pub(crate) use scope::{Frames, Scope};
 pub(crate) use sleep::{Parker, Sleep};
 pub(crate) use stacks::mapped;
+pub(crate) use start::{start, start_scoped};
 pub(crate) use submitting::Submitting;
 pub(crate) use suspended::{Behind, Key, Search, Step, Suspended};
 #[cfg(test)]

@@ -5,12 +5,13 @@
 use super::Order;
 use super::lane::{Chunk, Chunks, Lane};
 use super::names::Names;
+use crate::sync::start;
 use parking_lot::{Condvar, Mutex};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use thalweg_trace::frame::{self, push};
 
@@ -100,7 +101,7 @@ impl Writer {
                 inner.lanes.lock().clear();
             }
         };
-        let thread = std::thread::Builder::new().name("thalweg-trace".to_owned()).spawn(write)?;
+        let thread = start(Builder::new().name("thalweg-trace".to_owned()), write)?;
         Ok(Self { inner, thread: Mutex::new(Some(thread)) })
     }
 

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)] // each `Program::new` is a promise that the kernels respect their bounds
 
+mod abandoned;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(feature = "dynamic")]

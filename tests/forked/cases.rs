@@ -4,7 +4,7 @@ use super::{fork, in_child, leave};
 use std::future::{Future, IntoFuture};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use thalweg::SimulatedMachine;
 use thalweg::prelude::*;
@@ -19,6 +19,7 @@ pub(crate) const ALL: &[Case] = &[
     ("child_of_a_simulation_is_refused_by_every_call", every_way_in_simulated),
     ("child_can_build_a_runtime_and_fork_again", child_builds_and_forks),
     ("fork_among_busy_threads_leaves_a_usable_child", fork_amid_busy_threads),
+    ("fork_while_threads_start_and_end_leaves_a_usable_child", fork_amid_starts),
     ("fork_in_a_body_leaves_a_child_that_may_exit", fork_in_body),
     ("child_that_returns_from_a_body_is_aborted", child_returns_from_body),
     ("child_that_awaits_a_stolen_call_is_aborted", child_awaits_stolen_call),
@@ -196,10 +197,11 @@ fn child_builds_and_forks() {
 /// At some of the forks, other threads hold locks of runtimes and locks that runtimes share.
 fn fork_amid_busy_threads() {
     let (over, rt) = (AtomicBool::new(false), Arc::new(build("1:CPU:1,1:EMU:1", false)));
-    let fast = build("2:CPU:1", false);
+    let (fast, begun) = (build("2:CPU:1", false), Barrier::new(4));
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
+                begun.wait();
                 while !over.load(Ordering::Relaxed) {
                     for rt in [&*rt, &fast] {
                         let x = rt.data(vec![1u64; 64]);
@@ -210,6 +212,7 @@ fn fork_amid_busy_threads() {
                 }
             });
         }
+        begun.wait(); // a fork while these threads start could leave a lock of the standard library taken
         for _ in 0..100 {
             in_child(|| {
                 let x = fast.data(vec![1u64; 64]);
@@ -220,6 +223,24 @@ fn fork_amid_busy_threads() {
                 drop((rt.clone(), x));
             });
         }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// All threads that start or end meanwhile are the library's.
+fn fork_amid_starts() {
+    let (over, begun) = (AtomicBool::new(false), Barrier::new(3));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                begun.wait();
+                while !over.load(Ordering::Relaxed) {
+                    drop(build("1:CPU:2,1:EMU:1", false));
+                }
+            });
+        }
+        begun.wait();
+        (0..200).for_each(|_| in_child(sums));
         over.store(true, Ordering::Relaxed);
     });
 }

@@ -1,7 +1,7 @@
 //! Model checking of `src/sync/` under all interleavings: task blocks with their countdowns, references and poison, the
 //! lock-free list of successors, graphs that run in rounds, free blocks that move between threads, tasks that a thread
-//! exposes to others, fork-join calls, waiting for readers, the spin lock, detached tasks, and the sleep of idle
-//! threads.
+//! exposes to others, fork-join calls, waiting for readers, the spin lock, starts of threads and forks, detached tasks,
+//! and the sleep of idle threads.
 //!
 //! The files are compiled a second time here, with loom's primitives instead of those of the standard library. loom
 //! tries every order of events (up to a few preemptions of one thread by another, which suffices to show such errors)
@@ -14,7 +14,7 @@
 mod atomic {
     pub(super) use loom::cell::UnsafeCell;
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-    pub(super) use loom::sync::{Condvar, Mutex};
+    pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// Lets another thread run, as waiting eventually does.
     pub(super) struct Backoff;
@@ -90,6 +90,8 @@ mod successors;
 mod tail;
 #[path = "../../src/sync/task.rs"]
 mod task;
+#[path = "../../src/sync/transitions.rs"]
+mod transitions;
 
 mod blocks;
 mod detachments;
@@ -99,6 +101,7 @@ mod locks;
 mod onlookers;
 mod replayed;
 mod sleepers;
+mod starts;
 mod takers;
 mod tasks;
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::channel;
 use thalweg::prelude::*;
 use thalweg_trace::Trace;
 
@@ -114,5 +115,38 @@ fn damaged_files_are_read_up_to_the_damage() {
         let problem = Trace::from_bytes(&other).unwrap_err();
         let begin = format!("byte 8: it has version {version}, but this program reads version 4; ");
         assert_eq!(problem, begin + hint);
+    }
+}
+
+/// Dropping an abandoned runtime ends its trace, although a body still runs on one of its threads.
+#[test]
+fn abandoned_runtime_leaves_a_readable_file_in_which_the_endless_task_has_no_end() {
+    for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.thw");
+        let rt = Runtime::builder().compute_units(units).trace(&file).build().unwrap();
+        let ((open, opened), (begin, begun), (end, ended)) = (channel::<()>(), channel(), channel());
+        let x = rt.scalar(1u64);
+        rt.task("before", x.inout()).cpu(|_, x| x[0] += 1).submit().unwrap();
+        let endless = move |_: &thalweg::Context, x: &mut [u64]| {
+            begin.send(()).unwrap();
+            _ = opened.recv();
+            end.send(x[0]).unwrap();
+        };
+        rt.task("endless", x.inout()).cpu(endless).submit().unwrap();
+        rt.task("after", x.inout()).cpu(|_, _| panic!("it must not begin")).submit().unwrap();
+        begun.recv().unwrap();
+        rt.abandon().unwrap();
+        drop((x, rt));
+        let trace = Trace::read(&file).unwrap();
+        assert_eq!(trace.problem, None);
+        let task = |name: &str| trace.tasks.iter().find(|task| trace.sites[task.site].name == name).unwrap();
+        assert!(task("before").end.is_some());
+        assert!(task("endless").end.is_none() && task("endless").outcome.is_none());
+        assert!(task("after").end.is_none());
+        let bytes = std::fs::read(&file).unwrap();
+        drop(open);
+        assert_eq!(ended.recv().unwrap(), 2);
+        assert_eq!(std::fs::read(&file).unwrap(), bytes, "the trace has ended");
     }
 }

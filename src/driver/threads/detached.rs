@@ -14,9 +14,11 @@ use crate::driver::Driver;
 use crate::driver::shared::{BreakOnUnwind, Ran};
 use crate::engine::{Event, Launch, Outcome, is_asked_by};
 use crate::ids::UnitId;
+use crate::sync::start;
 use crate::trace::Stage;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::thread::Builder;
 
 impl Threads {
     /// Determines the state of a task after a unit has run it for `elapsed_ns`. If the task has ended, returns it with
@@ -136,8 +138,8 @@ impl Reception for Threads {
             return self.end_away(task, away);
         }
         // A policy has dropped a guard while placement's lock was held, so the task cannot end on this thread.
-        let ending = std::thread::Builder::new().name("thalweg-end".to_owned());
-        if let Err(error) = ending.spawn(move || self.end_away(task, away)) {
+        let ending = Builder::new().name("thalweg-end".to_owned());
+        if let Err(error) = start(ending, move || self.end_away(task, away)) {
             log!(error, "cannot end a task whose guard was dropped in a policy: cannot start a thread ({error})");
         }
     }

@@ -13,12 +13,13 @@ use crate::driver::Driver;
 use crate::driver::waiters::Awaited;
 use crate::ids::DeviceId;
 use crate::machine::ComputeUnit;
-use crate::sync::Scope;
+use crate::sync::{Scope, start_scoped};
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
+use std::thread::Builder;
 
 /// A host runs one long-ready task each time this many other tasks have run, so that no task has to wait for a long
 /// chain of other tasks to end.
@@ -210,8 +211,7 @@ fn install<R: Send>(pool: &rayon::ThreadPool, body: impl FnOnce() -> R + Send) -
         body.expect("a body runs once")()
     };
     let ran = std::thread::scope(|scope| {
-        let in_pool =
-            std::thread::Builder::new().name("thalweg-install".to_owned()).spawn_scoped(scope, || pool.install(run));
+        let in_pool = start_scoped(Builder::new().name("thalweg-install".to_owned()), scope, || pool.install(run));
         in_pool.map(|thread| thread.join())
     });
     match ran {

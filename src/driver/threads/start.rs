@@ -19,11 +19,12 @@ use crate::error::{BuildError, FailureReason};
 use crate::explore::Choices;
 use crate::ids::DeviceId;
 use crate::machine::{ComputeUnit, CoresTaken};
+use crate::sync::start;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
 /// Settings for starting threads.
 #[derive(Debug, Clone)]
@@ -235,6 +236,18 @@ fn inner_pool(
         })
 }
 
+/// Starts a thread of a pool.
+fn start_in_pool(thread: rayon::ThreadBuilder) -> std::io::Result<()> {
+    let mut builder = Builder::new();
+    if let Some(name) = thread.name() {
+        builder = builder.name(name.to_owned());
+    }
+    if let Some(bytes) = thread.stack_size() {
+        builder = builder.stack_size(bytes);
+    }
+    start(builder, || thread.run()).map(drop)
+}
+
 /// Returns the pool of a unit that a user's thread hosts. That thread does not join the pool, so its own use of rayon
 /// does not change. A unit with a single core has no pool.
 fn guest_pool(
@@ -246,7 +259,8 @@ fn guest_pool(
         return Ok(None);
     }
     let (key, members) = ((threads.shared.id, threads.this.clone()), threads.hosting[0].members.clone());
-    let pool = inner_pool(key, members, unit, style, &Life::default()).build();
+    let pool = inner_pool(key, members, unit, style, &Life::default());
+    let pool = pool.spawn_handler(start_in_pool).build();
     pool.map(Some).map_err(|error| thread_error(&unit.id.to_string(), std::io::Error::other(error)))
 }
 
@@ -270,11 +284,7 @@ fn live_in_pool(
             first = Some(thread);
             return Ok(());
         }
-        let mut builder = std::thread::Builder::new().stack_size(style.stack_bytes);
-        if let Some(name) = thread.name() {
-            builder = builder.name(name.to_owned());
-        }
-        builder.spawn(|| thread.run()).map(drop)
+        start_in_pool(thread)
     });
     match (pool.build(), first) {
         (Ok(pool), Some(first)) => {
@@ -315,8 +325,8 @@ fn start_unit(
             live_in_pool(key, &pool, &pool_style, host);
         }
     };
-    let thread = std::thread::Builder::new().name(name).stack_size(stack_bytes);
-    thread.spawn(life).map_err(|source| thread_error(&what, source))
+    let thread = Builder::new().name(name).stack_size(stack_bytes);
+    start(thread, life).map_err(|source| thread_error(&what, source))
 }
 
 fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: &UnitStyle, entrance: Weak<Entrance>) {
@@ -356,7 +366,7 @@ fn start_helper(
         move || live(&threads, &what, || serve(&threads))
     };
     let name = thread_name(style.name.as_deref(), part);
-    std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
+    start(Builder::new().name(name), life).map_err(|source| thread_error(&what, source))
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -11,6 +11,7 @@ use super::builder::Builder;
 use super::live::{Live, LiveOrder};
 use super::runtime::Runtime;
 use crate::error::BuildError;
+use crate::sync::handle_forks;
 
 impl Builder {
     /// Starts the runtime.
@@ -20,6 +21,7 @@ impl Builder {
     /// argument or an environment variable is out of range, the machine to simulate lacks the units, or the system
     /// cannot start a thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        handle_forks();
         let order = self.live_order()?;
         let mut runtime = self.build_silent()?;
         runtime.live = Live::start(&runtime.door, &order)?;

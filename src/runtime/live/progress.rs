@@ -16,13 +16,13 @@ use crate::driver::reasons::time;
 use crate::driver::shared::Shared;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::door::Door;
-use crate::sync::Birth;
+use crate::sync::{Birth, start};
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// The time between two looks at the units' threads.
@@ -86,7 +86,7 @@ impl Progress {
             // A failure of the display must not affect anything else.
             move || drop(catch_unwind(AssertUnwindSafe(|| Watch::new(driver, display).run(&end))))
         };
-        let thread = std::thread::Builder::new().name("thalweg-progress".to_owned()).spawn(run)?;
+        let thread = start(Builder::new().name("thalweg-progress".to_owned()), run)?;
         let inner = Inner { end, thread: Mutex::new(Some(thread)) };
         Ok(Self { birth: Birth::here(), inner: ManuallyDrop::new(inner) })
     }

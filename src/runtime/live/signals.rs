@@ -11,13 +11,14 @@
 
 use crate::driver::reasons::explain_all;
 use crate::runtime::door::Door;
-use crate::sync::{Birth, share};
+use crate::sync::{Birth, share, start};
 use parking_lot::Mutex;
 use signal_hook::consts::SIGUSR1;
 use signal_hook::iterator::Signals;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// How often the thread looks for a signal.
@@ -43,7 +44,7 @@ pub(in crate::runtime) fn answer(door: &Door) -> io::Result<()> {
     if answering.thread.is_none_or(|thread| !thread.is_here()) {
         answering.runtimes.clear();
         let signals = Signals::new([SIGUSR1])?;
-        std::thread::Builder::new().name("thalweg-signals".to_owned()).spawn(move || watch(signals))?;
+        start(Builder::new().name("thalweg-signals".to_owned()), move || watch(signals))?;
         answering.thread = Some(Birth::here());
     }
     answering.runtimes.push(door.downgrade());

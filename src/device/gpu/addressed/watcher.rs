@@ -11,6 +11,7 @@
 //! runtime.
 
 use crate::device::on_own_thread;
+use crate::sync::start;
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::thread::{self, JoinHandle};
 
@@ -59,7 +60,7 @@ impl<E: Send + 'static> Watch<E> {
             jobs.iter().map_while(|job| job).for_each(call);
             jobs.try_iter().flatten().for_each(call);
         };
-        let thread = thread::Builder::new().name("thalweg-watch".to_owned()).spawn(watch)?;
+        let thread = start(thread::Builder::new().name("thalweg-watch".to_owned()), watch)?;
         Ok(Self { watcher: Watcher(sender), thread: Some(thread) })
     }
 
