@@ -464,7 +464,6 @@ fn region_use(access: &AccessRecord<'_>) -> Option<RegionUse> {
     moves.then(|| RegionUse {
         data: datum.id,
         block: *block,
-        is_whole: *block == datum.whole(),
         bytes: access.bytes(),
         reads: mode.reads(),
         writes: mode.writes(),

@@ -8,7 +8,7 @@ use crate::depend::{Recorder, TaskGraph};
 use crate::ids::{DataId, SpaceId, TaskId};
 use crate::region::Block;
 use crate::sched::fpm::SharesInUse;
-use crate::sched::{AffinityStatistics, Choice, LowerBound};
+use crate::sched::{AffinityStatistics, LowerBound};
 #[cfg(feature = "sim")]
 use crate::sched::{Model, Policy};
 use std::sync::Arc;
@@ -28,8 +28,6 @@ pub(crate) struct Counts {
     pub(crate) bound: Option<LowerBound>,
     /// The policy's work shares; `None` if the policy does not divide work by profiles.
     pub(crate) shares: Option<SharesInUse>,
-    /// The policy that this policy has selected, if it selects among other policies.
-    pub(crate) choice: Option<Choice>,
 }
 
 impl Engine {
@@ -68,7 +66,6 @@ impl Engine {
             affinity: placement.scheduler().look(|policy| policy.affinity()),
             bound: placement.scheduler().look(|policy| policy.bound()),
             shares: placement.scheduler().look(|policy| policy.shares().cloned()),
-            choice: placement.scheduler().look(|policy| policy.choice().cloned()),
         };
         self.ask(counts).unwrap_or_default()
     }

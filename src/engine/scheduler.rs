@@ -8,8 +8,8 @@
 //!
 //! A policy that *looks ahead* is also notified of every task at submission, with the predecessors that the task waits
 //! for (`Policy::submitted`). From this information, `bottom-level` computes how far each task is from the end of the
-//! graph, and `auto` learns what to simulate. Samples contain the time at which a task ended, so that `auto` knows how
-//! long a time step took without reading a clock.
+//! graph. Samples contain the time at which a task ended, so that a policy knows how much time has passed without
+//! reading a clock.
 //!
 //! Invariants:
 //! 1. A policy that has broken its contract is not called again.

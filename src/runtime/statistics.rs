@@ -5,7 +5,7 @@ use crate::energy::{Account, EnergyStatistics};
 use crate::engine::{Counts, Traffic};
 use crate::ids::{SpaceId, UnitId};
 use crate::sched::fpm::SharesInUse;
-use crate::sched::{AffinityStatistics, Choice, LowerBound};
+use crate::sched::{AffinityStatistics, LowerBound};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -50,8 +50,6 @@ pub struct Statistics {
     pub shares: Option<SharesInUse>,
     /// The energy used, if meters or the power of units are known.
     pub energy: Vec<EnergyStatistics>,
-    /// The scheduler that `auto` chose, and why; `None` if the program chose the scheduler.
-    pub choice: Option<Choice>,
     /// Conflicts between running tasks, if [`Builder::detect_conflicts`](crate::Builder::detect_conflicts) was set.
     /// There are none unless the runtime has an error.
     pub conflicts: Vec<String>,
@@ -84,7 +82,7 @@ pub struct LinkStatistics {
 
 impl Statistics {
     pub(super) fn of(shared: &Shared, account: &Account, elapsed: Duration) -> Self {
-        let Counts { traffic, busy_ns, evictions, affinity, bound, shares, choice } = shared.engine.counts();
+        let Counts { traffic, busy_ns, evictions, affinity, bound, shares } = shared.engine.counts();
         let units = || shared.machine.units().iter().map(|unit| unit.id);
         let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,
@@ -105,7 +103,6 @@ impl Statistics {
             affinity,
             bound,
             shares,
-            choice,
             conflicts: detector.map_or_else(Vec::new, |detector| detector.found()),
         }
     }
@@ -146,9 +143,6 @@ impl fmt::Display for Statistics {
             let whose = if units.is_empty() { "machine".to_owned() } else { units.join(", ") };
             let known = |joules: &Option<f64>| joules.map_or_else(|| "unknown".to_owned(), |j| format!("{j:.3} J"));
             writeln!(f, "energy of {whose} ({source}): {}, dynamic {}", known(total_j), known(dynamic_j))?;
-        }
-        if let Some(choice) = &self.choice {
-            writeln!(f, "auto: {choice}")?;
         }
         for conflict in &self.conflicts {
             writeln!(f, "conflict: {conflict}")?;

@@ -61,7 +61,7 @@ pub struct CopySample {
 const MEMORY: f64 = 64.0;
 
 /// Estimates of copy times.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Copies {
     unmeasured: LinkEstimate,
     /// One fitted line per destination memory.

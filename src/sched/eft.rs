@@ -4,24 +4,29 @@
 //! priority (Augonnet et al. 2011). The idea comes from HEFT (Topcuoglu et al. 2002), but without ranks, because the
 //! graph is not known in advance. A task's expected finish time is the sum of three terms: the larger of the unit's
 //! backlog and the backlog of the link to its memory; the time to copy the missing bytes, estimated from the latest
-//! copies to that memory; and the execution time according to the [`Model`].
+//! copies to that memory; and the execution time, which is that of the unit's kind according to the [`Model`] times the
+//! unit's factor (`paces.rs`).
 //!
 //! Unknown times are measured by trials. Until a unit kind has run a task of a given name, tasks of this name are
 //! assumed to take no time there, for at most as many tasks as there are units of that kind. Further tasks are expected
 //! to take as long as on other kinds.
 //!
 //! Measurements:
-//! - *tasks*, by name, unit kind and bytes. Times include slowdown by other programs or by cores that share a memory,
+//! - *tasks*, by name, unit kind and bytes, or in proportion to the cost that the program states, and each device's
+//!   factor over all tasks. Times include slowdown by other programs or by cores that share a memory,
 //!   because an estimate follows the latest times, however many units were busy then. But a unit is not charged for the
 //!   slowdown that it causes to others by becoming busy;
 //! - *copies*, by destination memory, without the time spent waiting for a busy link (`copies.rs`);
-//! - *load*: for a unit, the sum of the estimates of its unfinished tasks; for a link, the sum of the copy estimates of
+//! - *load*: for a unit, the sum of the estimates of its unfinished tasks by its kind's times, which the unit's present
+//!   factor multiplies; for a link, the sum of the copy estimates of
 //!   unfinished tasks, so that copies on a busy link wait for each other. The policy reads no clock, so a task and its
 //!   copies count in full until the task ends.
 
 use super::alike::Alike;
 use super::copies::Copies;
+use super::kernels::{KernelId, Kernels};
 use super::model::KINDS;
+use super::paces::Paces;
 use super::queues::Queues;
 use super::{
     Affinity, AffinityStatistics, CopySample, Estimate, LinkEstimate, Model, Policy, ReadyTask, Sample, UnitSet,
@@ -55,6 +60,9 @@ const UNKNOWN_NS: f64 = 1e5;
 pub struct Eft {
     copies: Copies,
     model: Model,
+    /// Times of tasks with a cost.
+    kernels: Kernels,
+    paces: Paces,
     queues: Queues,
     /// The backlog of each unit.
     loads: Alike<Load>,
@@ -69,7 +77,8 @@ pub struct Eft {
     affinity: Affinity,
 }
 
-/// A unit's backlog, compared by time first (a non-negative `f64` as bits, which sort alike) and then by task count.
+/// A unit's backlog by its kind's times, compared by time first (a non-negative `f64` as bits, which sort alike) and
+/// then by task count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Load {
     backlog_bits: u64,
@@ -90,6 +99,8 @@ impl Load {
 struct Expected {
     unit: UnitId,
     kind: UnitKind,
+    /// The kernel and the amount of work of a task with a cost.
+    kernel: Option<(KernelId, f64)>,
     ns: f64,
     trial: bool,
     /// The body's time, and the time until the task ends.
@@ -102,16 +113,21 @@ struct Expected {
 impl Eft {
     /// Creates the policy with known task times and a link speed that is assumed until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
-        Self::knowing(model, Copies::new(link))
+        Self { copies: Copies::new(link), model, ..Self::default() }
     }
 
-    /// Creates the policy with known task and copy times.
-    pub(super) fn knowing(model: Model, copies: Copies) -> Self {
-        Self { copies, model, ..Self::default() }
+    /// Returns the unit of an unfinished task, and what the task adds to the unit's backlog by the times of its kind.
+    pub(super) fn load_of(&self, task: TaskId) -> Option<(UnitId, u64)> {
+        self.expected.get(&task).map(|expected| (expected.unit, expected.ns as u64))
+    }
+
+    /// Changes the backlog of a unit by tasks of another policy, by the times of the unit's kind.
+    pub(super) fn occupy(&mut self, unit: UnitId, ns: f64) {
+        self.loads.change(unit, |load| load.add_ns(ns));
     }
 
     /// Removes an ended task from the backlogs.
-    fn forget(&mut self, sample: &Sample) -> Option<UnitKind> {
+    fn forget(&mut self, sample: &Sample) -> Option<Expected> {
         let expected = self.expected.remove(&sample.task)?;
         self.loads.change(expected.unit, |load| load.add_ns(-expected.ns));
         let (space, copy_ns) = expected.copy;
@@ -123,7 +139,14 @@ impl Eft {
         {
             *trials -= 1;
         }
-        Some(expected.kind)
+        Some(expected)
+    }
+
+    /// Returns the known times of a task on each kind of unit.
+    fn known(&self, task: &ReadyTask, kernel: Option<(KernelId, f64)>) -> [Option<f64>; KINDS] {
+        let by_bytes = self.model.estimates_ns(&task.name, task.bytes);
+        let Some((kernel, work)) = kernel else { return by_bytes };
+        UnitKind::ALL.map(|kind| self.kernels.known_ns(kernel, kind, work).or(by_bytes[kind as usize]))
     }
 
     /// Returns when a copy of this many bytes to a memory would end, after all copies already queued to that memory.
@@ -134,8 +157,8 @@ impl Eft {
         (waits_ns + copy_ns, (space, copy_ns))
     }
 
-    /// Returns the task's time on a unit kind, given the `known` times on each kind, and whether running it there would
-    /// be a trial.
+    /// Returns the task's time on a unit kind, by the `known` times on each kind, and whether running it there would be
+    /// a trial.
     fn execution(&self, task: &ReadyTask, known: &[Option<f64>; KINDS], kind: UnitKind) -> (f64, bool) {
         if let Some(ns) = known[kind as usize] {
             return (ns, false);
@@ -158,20 +181,24 @@ impl Policy for Eft {
         self.of_kind.get_or_insert_with(|| {
             let mut of_kind = [0; KINDS];
             view.units.iter().for_each(|unit| of_kind[unit.kind as usize] += 1);
+            view.units.iter().for_each(|unit| self.paces.add(unit.kind));
             of_kind
         });
         let least: SmallVec<[_; 4]> = self.loads.least(&task.units, view).collect();
-        let known = self.model.estimates_ns(&task.name, task.bytes);
+        let kernel = task.cost.map(|cost| self.kernels.of(&task.name, task.bytes, Some(cost), &self.model));
+        let known = self.known(&task, kernel);
         let finish = |(load, unit): (Load, &UnitView)| {
-            let (execution_ns, trial) = self.execution(&task, &known, unit.kind);
+            let factor = self.paces.factor(unit.id.index());
+            let (of_kind_ns, trial) = self.execution(&task, &known, unit.kind);
+            let (backlog_ns, execution_ns) = (load.backlog_ns() * factor, of_kind_ns * factor);
             let spaces = unit.spaces.iter().map(|space| self.copy(*space, view.missing_bytes(task.id, *space)));
             let (copied_ns, copy) =
                 spaces.min_by(|one, other| one.0.total_cmp(&other.0)).unwrap_or((0.0, (SpaceId::HOST, 0.0)));
             let (_, copy_ns) = copy;
             // Other tasks run while this one waits for the link.
-            let finish_ns = load.backlog_ns().max(copied_ns - copy_ns) + copy_ns + execution_ns;
-            let (ns, body_ns, end_ns) = (finish_ns - load.backlog_ns(), execution_ns, finish_ns);
-            let expected = Expected { unit: unit.id, kind: unit.kind, ns, trial, body_ns, end_ns, copy };
+            let finish_ns = backlog_ns.max(copied_ns - copy_ns) + copy_ns + execution_ns;
+            let (ns, body_ns, end_ns) = ((finish_ns - backlog_ns) / factor, execution_ns, finish_ns);
+            let expected = Expected { unit: unit.id, kind: unit.kind, kernel, ns, trial, body_ns, end_ns, copy };
             (finish_ns, load.tasks, expected)
         };
         let best = least.into_iter().map(finish);
@@ -215,8 +242,19 @@ impl Policy for Eft {
     }
 
     fn finished(&mut self, sample: &Sample) {
-        if let Some(kind) = self.forget(sample) {
-            self.model.learn(&sample.name, kind, sample.bytes, sample.elapsed_ns as f64);
+        let Some(Expected { kind, kernel, .. }) = self.forget(sample) else { return };
+        let (unit, elapsed_ns) = (sample.unit.index(), sample.elapsed_ns as f64);
+        let of_kind_ns = match kernel {
+            Some((kernel, work)) => self.kernels.known_ns(kernel, kind, work),
+            None => self.model.mean_ns(&sample.name, kind, sample.bytes),
+        };
+        if let Some(of_kind_ns) = of_kind_ns {
+            self.paces.learn(unit, elapsed_ns / of_kind_ns);
+        }
+        let of_kind_ns = elapsed_ns / self.paces.factor(unit);
+        self.model.learn(&sample.name, kind, sample.bytes, of_kind_ns);
+        if let Some((kernel, work)) = kernel {
+            self.kernels.learn(kernel, kind, work, of_kind_ns);
         }
     }
 
@@ -306,6 +344,27 @@ mod tests {
         assert!((0..3).all(|unit| policy.loads.load(UnitId(unit)).backlog_ns() == 0.0));
         assert_eq!(placed(&mut policy, 5, &|_, _| 0), [2; 5]);
         assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Emulated, 0), Some(1000.0));
+    }
+
+    #[test]
+    fn device_that_slows_down_gets_fewer_tasks() {
+        let unit = |id| UnitView { id: UnitId(id), kind: UnitKind::Gpu, spaces: vec![SpaceId(1 + id)], in_flight: 0 };
+        let units = [unit(0), unit(1)];
+        let view = View { units: &units, missing_bytes: &|_, _| 0 };
+        let mut policy = Eft::default();
+        let mut on_slow = Vec::new();
+        for round in 0..24 {
+            let tasks = 10 * round..10 * round + 10;
+            tasks.clone().for_each(|id| policy.ready(ReadyTask::of(id, &[true; 2]), &view));
+            let order: Vec<u16> = tasks.clone().map(|id| policy.expected[&TaskId(id)].unit.0).collect();
+            on_slow.push(order.iter().filter(|unit| **unit == 0).count());
+            for (task, unit) in tasks.zip(order) {
+                finish(&mut policy, task, unit, if round >= 8 && unit == 0 { 4000 } else { 1000 });
+            }
+        }
+        assert_eq!([on_slow[7], on_slow[23]], [5, 2], "{on_slow:?}");
+        let kind_ns = policy.model.estimate_ns("t", UnitKind::Gpu, 0).unwrap();
+        assert!(kind_ns < 1250.0, "the other device is as fast as before: {kind_ns}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// Expected time of a task if nothing is known about it.
-pub(super) const UNKNOWN_NS: f64 = 1e5;
+const UNKNOWN_NS: f64 = 1e5;
 
 /// Length of the running mean: a run weighs at least 1/`MEMORY`.
 const MEMORY: u32 = 64;
@@ -20,7 +20,7 @@ const NOTABLE: f64 = 1.25;
 const KINDS: usize = UnitKind::ALL.len();
 
 /// All kernels seen so far.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Kernels {
     /// For each name, its kernels, each with the byte count that distinguishes it; `None` for tasks with a cost.
     by_name: FxHashMap<Cow<'static, str>, SmallVec<[(Option<u64>, KernelId); 1]>>,
@@ -31,7 +31,7 @@ pub(super) struct Kernels {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelId(u32);
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Kernel {
     times: [Times; KINDS],
     trials: [u32; KINDS],
@@ -44,13 +44,6 @@ struct Times {
     mean_ns: f64,
     /// The time that was used to compute levels.
     noted_ns: f64,
-}
-
-impl KernelId {
-    /// Returns the kernel's index among all kernels, starting at 0.
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
 }
 
 impl Kernels {

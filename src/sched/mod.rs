@@ -11,7 +11,7 @@
 //!
 //! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`BottomLevel`], [`Priority`], [`Dynamic`].
 //!
-//! [`Auto`] chooses among some of the others by simulating the program under each.
+//! [`Auto`] passes each task to one of two of them.
 //!
 //! [`NAMES`] and `spec.rs` define the names by which users select a policy.
 
@@ -36,6 +36,7 @@ mod kernels;
 mod model;
 #[cfg(feature = "sim")]
 mod model_text;
+mod paces;
 mod pcf;
 mod pcf_guided;
 mod pcf_static;
@@ -56,7 +57,6 @@ mod unit_view;
 pub use affinity::AffinityStatistics;
 pub(crate) use assignment::Chunks;
 pub use assignment::{Assignment, Distribution, Neighbour, Team, Times, Workload};
-pub use auto::Choice;
 pub use certified::LowerBound;
 pub use check::{Violation, check};
 pub use copies::CopySample;

@@ -61,6 +61,11 @@ impl Model {
         estimate_ns(&self.histories.get(task)?[unit as usize], bytes)
     }
 
+    /// Returns the mean of the runs with exactly this many bytes, if any.
+    pub(super) fn mean_ns(&self, task: &str, unit: UnitKind, bytes: u64) -> Option<f64> {
+        self.histories.get(task)?[unit as usize].get(&bytes).map(|history| history.mean_ns)
+    }
+
     /// Like [`Self::estimate_ns`], but for each unit kind.
     pub(super) fn estimates_ns(&self, task: &str, bytes: u64) -> [Option<f64>; KINDS] {
         self.histories.get(task).map_or([None; KINDS], |kinds| kinds.each_ref().map(|sizes| estimate_ns(sizes, bytes)))

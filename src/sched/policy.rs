@@ -1,9 +1,7 @@
 //! The interface of policies, and its contract.
 
 use super::clustered::State;
-use super::{
-    AffinityStatistics, Choice, CopySample, LowerBound, Model, ReadyTask, Sample, SubmittedTask, UnitSet, View, fpm,
-};
+use super::{AffinityStatistics, CopySample, LowerBound, Model, ReadyTask, Sample, SubmittedTask, UnitSet, View, fpm};
 use crate::ids::{TaskId, UnitId};
 
 /// Decides which unit gets which ready task.
@@ -110,11 +108,6 @@ pub trait Policy: Send {
 
     /// Returns how well indices stayed where their data are, if the policy counts that.
     fn affinity(&self) -> Option<AffinityStatistics> {
-        None
-    }
-
-    /// Returns the policy that this one chose, and why, if it chooses among others.
-    fn choice(&self) -> Option<&Choice> {
         None
     }
 

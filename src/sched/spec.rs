@@ -116,7 +116,7 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
             distributed(Fpm::new(objective).with_known(known, cpus, devices), p.team()?)
         }
         "eft" => Box::new(Eft::new(setting.model, p.link()?)),
-        "auto" => Box::new(Auto::new(setting.units, setting.model, p.link()?)),
+        "auto" => Box::new(Auto::new(&setting.model, p.link()?)),
         "bottom-level" => Box::new(BottomLevel::new(setting.model, p.link()?)),
         _ => return Err(BuildError::UnknownScheduler { name: name.to_owned(), known: NAMES.to_vec() }),
     };

@@ -108,7 +108,7 @@ impl<'a> SubmittedTask<'a> {
 /// use thalweg::region::Block;
 /// use thalweg::sched::RegionUse;
 /// let block = Block::interval(0..100);
-/// let used = RegionUse { data: DataId(3), block, is_whole: true, bytes: 800, reads: true, writes: false };
+/// let used = RegionUse { data: DataId(3), block, bytes: 800, reads: true, writes: false };
 /// assert_eq!(used.block.volume() as u64 * 8, used.bytes);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +117,6 @@ pub struct RegionUse {
     pub data: DataId,
     /// The part of it.
     pub block: Block,
-    /// Whether the part is the whole data object.
-    pub is_whole: bool,
     /// Size in bytes.
     pub bytes: u64,
     /// Whether the task uses the present contents.

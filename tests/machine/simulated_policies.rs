@@ -157,12 +157,57 @@ fn bottom_level_factors_a_matrix_faster_than_eft() {
 }
 
 #[test]
-fn auto_reports_its_choice_and_the_expected_times() {
-    let rt = runtime(for_factorizations(), "20:CPU:1,4:GPU:1", "auto");
-    let took = cholesky(&rt, 12);
-    let choice = rt.statistics().choice.expect("enough tasks have run for a choice");
-    assert!(choice.expected_ns.iter().any(|(name, ns)| *name == choice.taken && *ns > 0), "{choice}");
-    assert!(rt.statistics().to_string().contains(" taken: "), "{}", rt.statistics());
-    let eft = cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", "eft"), 12);
-    assert!(took.as_secs_f64() < 1.05 * eft.as_secs_f64(), "{took:?} of {eft:?}");
+fn auto_schedules_graphs_as_bottom_level_does_and_time_steps_as_eft_does() {
+    let graph = |scheduler: &str| cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", scheduler), 12);
+    let [auto, level, eft] = ["auto", "bottom-level", "eft"].map(graph);
+    assert_eq!(auto, level);
+    assert!(auto.as_secs_f64() < 1.05 * eft.as_secs_f64(), "{auto:?} of {eft:?}");
+    let [auto, level, eft] = ["auto", "bottom-level", "eft"].map(|scheduler| last_step(scheduler, 6).0);
+    assert_eq!(auto, eft);
+    assert!(auto <= level, "{auto} of {level}");
+}
+
+#[test]
+fn device_that_slows_down_gets_fewer_tasks() {
+    // From 10 ms on, one of two GPUs takes four times as long. At best, a step of 100 tasks then takes 8 ms, in which
+    // the fast GPU runs 80 tasks and the other 20.
+    let text = r#"
+        name = "two GPUs"
+        [units.CPU]
+        count = 2
+        bytes_per_s = 1e9
+        [units.GPU]
+        count = 2
+        bytes_per_s = 1e12
+        [[links]]
+        between = ["host", "GPU"]
+        latency_ns = 0
+        bytes_per_s = 1e15
+        [[speeds]]
+        at_ns = 10_000_000
+        kind = "GPU"
+        unit = 0
+        speed = 0.25
+        [[tasks]]
+        name = "work"
+        cost = 1
+        time_ns = { CPU = { 1 = 1_000_000_000 }, GPU = { 1 = 100_000 } }
+    "#;
+    for scheduler in ["eft", "bottom-level", "auto"] {
+        let machine: SimulatedMachine = text.parse().unwrap_or_else(|error| panic!("{error}"));
+        let rt = runtime(machine, "2:GPU:1", scheduler);
+        let space = IterationSpace::new("blocks", vec![1.0; 100]);
+        let mut steps = Vec::new();
+        for _ in 0..8 {
+            let start = rt.now();
+            space.begin();
+            for index in 0..100 {
+                rt.task("work", ()).cost(1.0).cpu(never).at(&space, index).submit().unwrap();
+            }
+            rt.wait().unwrap();
+            steps.push((rt.now() - start).as_secs_f64() * 1e3);
+        }
+        assert!((steps[1] - 5.0).abs() < 0.1, "{scheduler}: {steps:?}");
+        assert!(steps[7] < 9.0, "{scheduler}: half of the tasks on the slow GPU would take 20 ms: {steps:?}");
+    }
 }

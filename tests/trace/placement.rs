@@ -35,7 +35,7 @@ fn tasks_name_the_policy_that_placed_them_and_its_estimate() {
     let cases = [
         ("eft", "eft", Some(1000), Some(1000)),
         ("bottom-level", "bottom-level", Some(1000), Some(1000)),
-        ("auto", "bottom-level", Some(1000), Some(1000)),
+        ("auto", "eft", Some(1000), Some(1000)),
         ("static", "static", Some(1000), None),
         ("fpm", "fpm", Some(1000), None),
         ("priority", "priority", None, None),

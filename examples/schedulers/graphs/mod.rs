@@ -21,8 +21,8 @@ use crate::side_by_side;
 use crate::suite::least::area_ns;
 use programs::{Graph, Kind};
 
-/// This library's policies.
-pub(crate) const POLICIES: [&str; 4] = ["bottom-level", "auto", "eft", "stealing"];
+/// This library's policies. `auto` schedules graphs as `bottom-level` does.
+pub(crate) const POLICIES: [&str; 3] = ["bottom-level", "eft", "stealing"];
 /// The schedulers of others.
 pub(crate) const RIVALS: [&str; 6] = ["heft", "cpop", "dmdas", "multiprio", "dada", "heteroprio"];
 /// Standard deviation of a task's time, as a fraction of its mean.

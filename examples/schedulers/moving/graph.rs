@@ -15,7 +15,7 @@ use crate::rivals::list::{Schedule, heft, heft_with};
 use crate::rivals::{Problem, dada::Dada, dmdas::Dmdas, multiprio::MultiPrio, planned::Planned};
 
 /// This library's policies, and those of others.
-const SCHEDULERS: [&str; 8] = ["bottom-level", "auto", "eft", "stealing", "heft", "dmdas", "multiprio", "dada"];
+const SCHEDULERS: [&str; 7] = ["bottom-level", "eft", "stealing", "heft", "dmdas", "multiprio", "dada"];
 /// Number of runs. The last one counts.
 const RUNS: usize = 3;
 

@@ -18,7 +18,7 @@ use crate::rivals::{dmdas::Dmdas, list, planned::Planned};
 
 const TILES: usize = 20;
 /// This library's policies, and those of others.
-const SCHEDULERS: [&str; 7] = ["stealing", "priority", "eft", "bottom-level", "auto", "heft", "dmdas"];
+const SCHEDULERS: [&str; 6] = ["stealing", "priority", "eft", "bottom-level", "heft", "dmdas"];
 
 /// Runs the cases whose names contain `only`.
 pub(super) fn run(machines: &Path, only: &str) -> Result<Vec<Took>> {

@@ -1,129 +1,119 @@
 use super::*;
-use crate::ids::{DataId, SpaceId};
-use crate::region::Block;
-use crate::sched::{Position, RegionUse, UnitView};
-use std::sync::Arc;
+use crate::ids::SpaceId;
+use crate::machine::UnitKind;
+use crate::sched::{Near, Position, UnitView};
 
-/// Returns units of one kind, plus devices.
-fn units(cpus: u16, devices: u16) -> Vec<UnitView> {
-    let unit = |id: u16| {
-        let (kind, space) = if id < cpus { (UnitKind::Cpu, 0) } else { (UnitKind::Gpu, id - cpus + 1) };
-        UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 }
-    };
-    (0..cpus + devices).map(unit).collect()
+/// Returns two CPU units and two devices.
+fn units() -> Vec<UnitView> {
+    let unit = |id, kind, space| UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
+    let [cpu, gpu] = [UnitKind::Cpu, UnitKind::Gpu];
+    vec![unit(0, cpu, 0), unit(1, cpu, 0), unit(2, gpu, 1), unit(3, gpu, 2)]
 }
 
-/// A small driver in which each task given out runs for `ns` of a virtual clock. The policy is asked while units have
-/// room.
-fn drive(
-    policy: &mut Auto,
-    mut units: Vec<UnitView>,
-    tasks: Vec<(ReadyTask, u64)>,
-    ns: impl Fn(&ReadyTask, UnitKind) -> u64,
-) -> Vec<TaskId> {
-    let (mut waiting, mut flying, mut order) = (std::collections::VecDeque::from(tasks), Vec::new(), Vec::new());
-    let mut ready: BTreeMap<TaskId, ReadyTask> = BTreeMap::new();
-    let mut now_ns = 0;
-    loop {
-        // Batches run one after the other.
-        if flying.is_empty() && ready.is_empty() {
-            let Some(&(_, batch)) = waiting.front() else { return order };
-            while waiting.front().is_some_and(|(_, of)| *of == batch)
-                && let Some((task, _)) = waiting.pop_front()
-            {
-                let data = DataId(task.position.as_ref().map_or(task.id.0, |position| position.index as u64));
-                let block = Block::interval(0..8);
-                let regions = [RegionUse { data, block, is_whole: true, bytes: 64, reads: true, writes: true }];
-                let position = task.position.as_ref();
-                policy.submitted(&SubmittedTask {
-                    cost: task.cost,
-                    position,
-                    regions: &regions,
-                    ..SubmittedTask::new(task.id, &task.name)
-                });
-                ready.insert(task.id, task.clone());
-                policy.ready(task, &View { units: &units, missing_bytes: &|_, _| 0 });
-            }
-        }
-        for unit in 0..units.len() {
-            if units[unit].in_flight == 0
-                && let Some(id) = policy.next(UnitId(unit as u16), &View { units: &units, missing_bytes: &|_, _| 0 })
-            {
-                order.push(id);
-                let task = ready.remove(&id).expect("the policy gives out only ready tasks, each once");
-                let elapsed_ns = ns(&task, units[unit].kind);
-                flying.push((now_ns + elapsed_ns, unit, elapsed_ns, task));
-                units[unit].in_flight = 1;
-                policy.in_flight(UnitId(unit as u16), 1);
-            }
-        }
-        let first = (0..flying.len()).min_by_key(|at| (flying[*at].0, flying[*at].1)).expect("some task is running");
-        let (ended_ns, unit, elapsed_ns, task) = flying.swap_remove(first);
-        now_ns = ended_ns;
-        policy.finished(&Sample {
-            task: task.id,
-            name: task.name,
-            bytes: 0,
-            unit: UnitId(unit as u16),
-            elapsed_ns,
-            ended_ns,
-            energy_j: None,
-            position: task.position,
-        });
-        units[unit].in_flight = 0;
-        policy.in_flight(UnitId(unit as u16), 0);
+/// Returns the policy for tasks that take this long on a CPU unit and on a device.
+fn known(cpu_ns: f64, gpu_ns: f64) -> Auto {
+    let mut model = Model::default();
+    model.learn("t", UnitKind::Cpu, 0, cpu_ns);
+    model.learn("t", UnitKind::Gpu, 0, gpu_ns);
+    Auto::new(&model, LinkEstimate::default())
+}
+
+fn at_index(id: u64) -> ReadyTask {
+    let position =
+        Position { space: 0, index: id as usize, instance: 0, weights: vec![1.0; 64].into(), neighbours: None };
+    ReadyTask { position: Some(position), ..ReadyTask::of(id, &[true; 4]) }
+}
+
+fn ready(policy: &mut Auto, task: ReadyTask, view: &View<'_>) {
+    let (id, name, position) = (task.id, task.name.clone(), task.position.clone());
+    policy.submitted(&SubmittedTask { position: position.as_ref(), ..SubmittedTask::new(id, &name) });
+    policy.ready(task, view);
+}
+
+fn sample(task: TaskId, unit: UnitId, elapsed_ns: u64) -> Sample {
+    Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns, ended_ns: 0, energy_j: None, position: None }
+}
+
+#[test]
+fn tasks_go_to_the_policy_of_their_sort_and_each_runs_once() {
+    let mut units = units();
+    let mut policy = known(3000.0, 1000.0);
+    for id in 0..60 {
+        let task = match id % 3 {
+            0 => at_index(id),
+            1 => ReadyTask { near: Some(Near { space: 0, index: 1 }), ..ReadyTask::of(id, &[true; 4]) },
+            _ => ReadyTask::of(id, &[true; 4]),
+        };
+        ready(&mut policy, task, &View::new(&units, &|_, _| 0));
     }
-}
-
-#[test]
-fn unequal_zones_get_a_fitting_map_and_every_task_runs_once() {
-    let weights: Arc<[f64]> = (0..32).map(|index| 1.0 + f64::from(index * index)).collect();
-    let tasks: Vec<(ReadyTask, u64)> = (0..32 * 40)
-        .map(|number: u64| {
-            let (index, instance) = ((number % 32) as usize, number / 32);
-            let mut task = ReadyTask::new(TaskId(number), "zone", [true; 4]);
-            task.cost = Some(weights[index]);
-            task.position = Some(Position { space: 0, index, instance, weights: weights.clone(), neighbours: None });
-            (task, instance)
-        })
-        .collect();
-    let mut policy = Auto::new(4, Model::default(), LinkEstimate::default());
-    let speed = |kind: UnitKind| if kind == UnitKind::Cpu { 1000.0 } else { 200.0 };
-    let order = drive(&mut policy, units(3, 1), tasks, |task, kind| (task.cost.unwrap_or(1.0) * speed(kind)) as u64);
-    assert_eq!(order.len(), 32 * 40);
-    let choice = policy.choice().expect("enough has run");
-    let expected = |name| choice.expected_ns.iter().find(|(other, _)| *other == name).unwrap().1;
-    assert_eq!(choice.expected_ns.len(), CANDIDATES.len(), "{choice}");
-    assert!(expected("certified") > 0 && choice.measured_ns.len() > 1, "{choice}");
-    let measured = |name| choice.measured_ns.iter().find(|(other, _)| *other == name).unwrap().1;
-    let least = choice.measured_ns.iter().map(|(_, ns)| *ns).min().unwrap();
-    assert!(measured(choice.taken) as f64 <= 1.01 * least as f64, "{choice}");
-    assert!(policy.bound().is_some() || choice.taken != "certified", "{choice}");
-}
-
-#[test]
-fn choice_for_a_graph_is_reported() {
-    let mut policy = Auto::new(2, Model::default(), LinkEstimate::default());
-    let tasks = (0..400).map(|id| (ReadyTask::new(TaskId(id), "t", [true; 2]), id / 40)).collect();
-    let order = drive(&mut policy, units(2, 0), tasks, |_, _| 1000);
-    assert_eq!(order.len(), 400);
-    let text = policy.choice().unwrap().to_string();
-    assert!(text.contains(" taken: ") && text.contains("stealing"), "{text}");
-}
-
-#[test]
-fn policy_change_loses_no_ready_task() {
-    let mut policy = Auto::new(1, Model::default(), LinkEstimate::default());
-    let units = units(1, 0);
-    let view = View { units: &units, missing_bytes: &|_, _| 0 };
-    (0..10).for_each(|id| policy.ready(ReadyTask::new(TaskId(id), "t", [true]), &view));
-    let (model, copies, kernels) = (Model::default(), Copies::default(), Kernels::default());
-    let with = Setting { units: 1, model: &model, copies: &copies, kernels: &kernels, index_ns: None };
-    for (_, candidate) in CANDIDATES {
-        policy.policy = candidate(&with);
-        policy.hand_over(&view);
+    let (mut done, mut turn) = (Vec::new(), 0);
+    while done.len() < 60 {
+        for unit in 0..4 {
+            let view = View::new(&units, &|_, _| 0);
+            let Some(task) = policy.next(UnitId(unit), &view) else { continue };
+            let expected = if task.0 % 3 == 2 { "bottom-level" } else { "eft" };
+            assert_eq!(policy.estimate(task, UnitId(unit)).policy, expected, "{task}");
+            policy.in_flight(UnitId(unit), 1);
+            units[usize::from(unit)].in_flight = 1;
+            done.push(task);
+            let sample = sample(task, UnitId(unit), if unit < 2 { 3000 } else { 1000 });
+            if turn % 7 == 3 {
+                policy.failed(&sample)
+            } else {
+                policy.finished(&sample)
+            }
+            policy.in_flight(UnitId(unit), 0);
+            units[usize::from(unit)].in_flight = 0;
+        }
+        turn += 1;
+        assert!(turn < 1000, "{done:?}");
     }
-    let mut order: Vec<u64> = std::iter::from_fn(|| policy.next(UnitId(0), &view)).map(|task| task.0).collect();
-    order.sort_unstable();
-    assert_eq!(order, (0..10).collect::<Vec<_>>());
+    done.sort_unstable();
+    done.dedup();
+    assert_eq!(done.len(), 60);
+    assert!(policy.bound.is_empty());
+    assert!(policy.affinity().is_some_and(|counts| counts.migrations == 0), "each index has run once");
+}
+
+#[test]
+fn each_policy_knows_the_load_that_the_other_has_given_to_units() {
+    let units = units();
+    let view = View::new(&units, &|_, _| 0);
+    let mut policy = known(100_000.0, 1000.0);
+    ready(&mut policy, ReadyTask::of(0, &[true; 4]), &view);
+    assert_eq!(policy.next(UnitId(2), &view), Some(TaskId(0)));
+    // So `eft` begins with the other device.
+    (1..3).for_each(|id| ready(&mut policy, at_index(id), &view));
+    let unit_of = |policy: &Auto, id| policy.spaces.load_of(TaskId(id)).map(|(unit, _)| unit);
+    assert_eq!([1, 2].map(|id| unit_of(&policy, id)), [Some(UnitId(3)), Some(UnitId(2))]);
+    // Unit 2 has two tasks now and unit 3 has one, so `bottom-level` prefers unit 3.
+    ready(&mut policy, ReadyTask::of(3, &[true; 4]), &view);
+    let next = [3, 3, 2, 2].map(|unit| policy.next(UnitId(unit), &view));
+    assert_eq!(
+        next,
+        [Some(TaskId(1)), Some(TaskId(3)), Some(TaskId(2)), None],
+        "tasks that are bound to a unit go first"
+    );
+    // Tasks that have ended are no load.
+    for (task, unit) in [(0, 2), (1, 3), (2, 2), (3, 3)] {
+        policy.finished(&sample(TaskId(task), UnitId(unit), 1000));
+    }
+    (4..6).for_each(|id| ready(&mut policy, at_index(id), &view));
+    assert_eq!([4, 5].map(|id| unit_of(&policy, id)), [Some(UnitId(2)), Some(UnitId(3))]);
+}
+
+#[test]
+fn model_has_the_times_of_all_tasks() {
+    let units = units();
+    let view = View::new(&units, &|_, _| 0);
+    let mut policy = Auto::new(&Model::default(), LinkEstimate::default());
+    for (id, name) in [(0, "zone"), (1, "task")] {
+        let task = if id == 0 { at_index(id) } else { ReadyTask::of(id, &[true; 4]) };
+        ready(&mut policy, ReadyTask { name: name.into(), ..task }, &view);
+        let given = (0..4).find_map(|unit| Some((policy.next(UnitId(unit), &view)?, UnitId(unit))));
+        let (task, unit) = given.expect("all units are idle");
+        policy.finished(&Sample { name: name.into(), ..sample(task, unit, 700) });
+    }
+    let known = |name| UnitKind::ALL.iter().find_map(|kind| policy.model()?.estimate_ns(name, *kind, 0));
+    assert_eq!([known("zone"), known("task")], [Some(700.0); 2]);
 }

@@ -22,6 +22,10 @@
 //!
 //! If a join waits for very many tasks at once, the levels of these tasks do not include the tasks that wait for them.
 //! The policy never reads a clock: the work left on a unit is the sum of its unfinished tasks' estimates.
+//!
+//! Sums of estimates are in times of the unit kind. A group's factor (`../paces.rs`) multiplies them when they are
+//! used, so a device that slows down is known to need longer for the tasks that it already has. Cores share one queue,
+//! from which a slow core takes fewer tasks, so they need no factors.
 
 mod lookahead;
 mod state;
@@ -30,6 +34,7 @@ mod window;
 
 use super::copies::Copies;
 use super::kernels::{KernelId, Kernels};
+use super::paces::Paces;
 use super::{
     Affinity, AffinityStatistics, CopySample, Estimate, LinkEstimate, Model, Policy, ReadyTask, Sample, SubmittedTask,
     UnitSet, View,
@@ -69,6 +74,8 @@ pub struct BottomLevel {
     model: Model,
     copies: Copies,
     kernels: Kernels,
+    /// The paces of the groups.
+    paces: Paces,
     window: Window<Known>,
     groups: Vec<Group>,
     /// Index of each unit's group.
@@ -91,12 +98,28 @@ fn level_ns(kernels: &Kernels, kernel: KernelId, work: f64, is_large: bool) -> f
 impl BottomLevel {
     /// Creates the policy with known task times and a link speed that is assumed until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
-        Self::knowing(model, Copies::new(link), Kernels::default())
+        Self { model, copies: Copies::new(link), ..Self::default() }
     }
 
-    /// Creates the policy with known task times, copy times and kernels.
-    pub(super) fn knowing(model: Model, copies: Copies, kernels: Kernels) -> Self {
-        Self { model, copies, kernels, ..Self::default() }
+    /// Notes that another policy has given a unit a task that takes this long by the times of the unit's kind.
+    pub(super) fn occupy(&mut self, unit: UnitId, ns: u64, view: &View<'_>) {
+        self.group(view);
+        self.changes += 1;
+        self.groups[self.group_of[unit.index()]].given_ns += ns;
+    }
+
+    /// Notes that such a task has ended.
+    pub(super) fn release(&mut self, unit: UnitId, ns: u64) {
+        self.changes += 1;
+        self.groups[self.group_of[unit.index()]].given_ns -= ns;
+    }
+
+    /// Returns how long a task that was given to a unit takes by the times of the unit's kind.
+    pub(super) fn load_of(&self, task: TaskId) -> Option<u64> {
+        match self.window.get(task)?.stage {
+            Stage::Given { ns, .. } => Some(ns),
+            _ => None,
+        }
     }
 
     fn note(&mut self, task: &SubmittedTask<'_>) {
@@ -110,6 +133,7 @@ impl BottomLevel {
             let alike = |group: &Group| group.kind == unit.kind && group.spaces == unit.spaces;
             let group = self.groups.iter().position(alike).unwrap_or_else(|| {
                 let (kind, spaces, ahead) = (unit.kind, unit.spaces.clone(), Ahead::default());
+                self.paces.add(kind);
                 self.groups.push(Group {
                     kind,
                     spaces,
@@ -193,14 +217,16 @@ impl BottomLevel {
             if self.sets[set].queues[group].is_none() {
                 continue;
             }
-            let (ns, trial) = self.takes_ns(kernel, work, self.groups[group].kind);
+            let (of_kind_ns, trial) = self.takes_ns(kernel, work, self.groups[group].kind);
+            let factor = self.paces.factor(group);
+            let ns = of_kind_ns * factor;
             let Group { units, given_ns, ahead, .. } = &self.groups[group];
             let is_later = |wait_ns: f64| best.as_ref().is_some_and(|best| wait_ns + ns >= best.end_ns);
             // This is a lower bound: queued work and copies can only delay the task further.
-            if is_later(*given_ns as f64 / *units as f64) {
+            if is_later(*given_ns as f64 * factor / *units as f64) {
                 continue;
             }
-            let wait_ns = (given_ns + ahead.of(level_ns)) as f64 / *units as f64;
+            let wait_ns = (given_ns + ahead.of(level_ns)) as f64 * factor / *units as f64;
             if is_later(wait_ns) {
                 continue;
             }
@@ -208,7 +234,7 @@ impl BottomLevel {
             // Copies overlap with other tasks.
             let end_ns = wait_ns.max(copy_ns) + ns;
             if best.as_ref().is_none_or(|best| end_ns < best.end_ns) {
-                best = Some(Offer { group, end_ns, ns, trial, missing });
+                best = Some(Offer { group, end_ns, ns: of_kind_ns, trial, missing });
             }
         }
         best
@@ -300,22 +326,19 @@ impl BottomLevel {
     }
 
     /// Ends a task and subtracts its estimate from its group.
-    fn end(&mut self, task: TaskId) -> Option<(Known, UnitKind)> {
+    fn end(&mut self, task: TaskId) -> Option<Known> {
         self.changes += 1;
         let known = self.window.end(task)?;
         match &known.stage {
-            Stage::Waits => None,
-            Stage::Queued(queued) => {
-                self.dequeue(known.kernel, queued);
-                None
-            }
+            Stage::Waits => {}
+            Stage::Queued(queued) => self.dequeue(known.kernel, queued),
             &Stage::Given { group, ns, trial, .. } => {
                 let group = &mut self.groups[group];
                 group.given_ns -= ns;
                 *self.kernels.trials(known.kernel, group.kind) -= u32::from(trial);
-                Some((known, group.kind))
             }
         }
+        Some(known)
     }
 }
 
@@ -387,9 +410,15 @@ impl Policy for BottomLevel {
     }
 
     fn finished(&mut self, sample: &Sample) {
-        let Some((known, kind)) = self.end(sample.task) else { return };
-        self.model.learn(&sample.name, kind, sample.bytes, sample.elapsed_ns as f64);
-        if self.kernels.learn(known.kernel, kind, known.work, sample.elapsed_ns as f64) {
+        let Some(Known { kernel, work, .. }) = self.end(sample.task) else { return };
+        let Some(&group) = self.group_of.get(sample.unit.index()) else { return };
+        let (kind, elapsed_ns) = (self.groups[group].kind, sample.elapsed_ns as f64);
+        if let Some(of_kind_ns) = self.kernels.known_ns(kernel, kind, work) {
+            self.paces.learn(group, elapsed_ns / of_kind_ns);
+        }
+        let of_kind_ns = elapsed_ns / self.paces.factor(group);
+        self.model.learn(&sample.name, kind, sample.bytes, of_kind_ns);
+        if self.kernels.learn(kernel, kind, work, of_kind_ns) {
             self.window.changed();
         }
     }
@@ -422,9 +451,9 @@ impl Policy for BottomLevel {
     fn estimate(&self, task: TaskId, _: UnitId) -> Estimate {
         let unknown = Estimate::unknown(self.name());
         match self.window.get(task).map(|known| &known.stage) {
-            Some(&Stage::Given { ns, trial: false, end_ns, .. }) => {
+            Some(&Stage::Given { group, ns, trial: false, end_ns }) => {
                 let end_ns = Some(f64::from(end_ns)).filter(|end_ns| end_ns.is_finite());
-                Estimate { body_ns: Some(ns as f64), end_ns, ..unknown }
+                Estimate { body_ns: Some(ns as f64 * self.paces.factor(group)), end_ns, ..unknown }
             }
             _ => unknown,
         }

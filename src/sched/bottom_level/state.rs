@@ -24,7 +24,7 @@ pub(super) struct Group {
     pub(super) rests: bool,
     /// When a unit of this group last had no task and found none to steal.
     pub(super) dry_at: Option<Moment>,
-    /// Sum of the estimates of unfinished tasks given to units of this group.
+    /// Sum of the estimates of unfinished tasks given to units of this group, by the times of its kind.
     pub(super) given_ns: u64,
     pub(super) ahead: Ahead,
     /// Number of further tasks for which this group's memory counts as short.
@@ -75,7 +75,7 @@ pub(super) enum Stage {
     Waits,
     /// Boxed because most tasks of a large window are not ready.
     Queued(Box<Queued>),
-    /// Given to a unit of this group.
+    /// Given to a unit of this group, whose kind takes `ns`.
     /// `end_ns` is the expected time from ready to the end; NaN if it is unknown.
     Given { group: usize, ns: u64, trial: bool, end_ns: f32 },
 }
@@ -85,7 +85,7 @@ pub(super) struct Queued {
     pub(super) set: usize,
     pub(super) group: usize,
     pub(super) rank: Rank,
-    /// Expected execution time.
+    /// Expected execution time on the group's kind of unit.
     pub(super) ns: u64,
     /// Expected time until the task ends.
     pub(super) end_ns: f32,
@@ -99,6 +99,7 @@ pub(super) struct Queued {
 pub(super) struct Offer {
     pub(super) group: usize,
     pub(super) end_ns: f64,
+    /// Execution time on the group's kind of unit.
     pub(super) ns: f64,
     pub(super) trial: bool,
     pub(super) missing: u64,

@@ -48,21 +48,26 @@ impl BottomLevel {
     /// Returns the task to steal, and whether copies influenced the decision about any candidate.
     fn best_to_steal(&mut self, unit: &UnitView, view: &View<'_>) -> (Option<TaskId>, bool) {
         let own = self.group_of[unit.id.index()];
-        let drain_ns = |group: &Group| (group.given_ns + group.ahead.total_ns()) / group.units.max(1);
+        let drain_ns = |group: usize| {
+            let Group { given_ns, ahead, units, .. } = &self.groups[group];
+            ((given_ns + ahead.total_ns()) as f64 * self.paces.factor(group)) as u64 / units
+        };
         let others = (0..self.groups.len()).filter(|group| *group != own && self.groups[*group].ahead.total_ns() > 0);
         let with_tasks = others.filter(|group| self.queues(*group, unit.id).any(|queue| !queue.is_empty()));
-        let victim = with_tasks.max_by_key(|group| (drain_ns(&self.groups[*group]), Reverse(*group)));
-        let Some(victim) = victim else { return (None, false) };
+        let drained = with_tasks.map(|group| (drain_ns(group), Reverse(group)));
+        let Some((drained_ns, Reverse(victim))) = drained.max() else { return (None, false) };
+        let drained_ns = drained_ns as f64;
         let Some(queue) = self.queues(victim, unit.id).max_by_key(|queue| queue.len()) else { return (None, false) };
         let last: Vec<TaskId> = queue.iter().rev().take(COMPARED).map(|rank| rank.task).collect();
-        let drained_ns = drain_ns(&self.groups[victim]) as f64;
+        let [factor_here, factor_there] = [own, victim].map(|group| self.paces.factor(group));
         let (mut best, mut copies_decide): (Option<(f64, TaskId)>, _) = (None, false);
         for task in last {
             let Some(&mut Known { kernel, work, .. }) = self.window.get_mut(task) else { continue };
             let here = self.kernels.known_ns(kernel, unit.kind, work);
             let there = self.kernels.known_ns(kernel, self.groups[victim].kind, work);
             let there = there.unwrap_or_else(|| self.kernels.least_ns(kernel, work)).max(1.0);
-            let here = here.unwrap_or(there);
+            let here = here.unwrap_or(there) * factor_here;
+            let there = there * factor_there;
             if here >= drained_ns {
                 continue;
             }

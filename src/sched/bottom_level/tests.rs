@@ -155,6 +155,39 @@ fn each_kernel_is_tried_once_per_kind_of_unit() {
 }
 
 #[test]
+fn device_that_slows_down_is_expected_to_need_longer_for_tasks_that_it_has() {
+    let units = units();
+    let view = View { units: &units, missing_bytes: &|_, _| 0 };
+    let mut policy = known(&[("t", 1e9, 1000.0)]);
+    let queued = |policy: &BottomLevel| [1, 2].map(|group| policy.groups[group].queued);
+    ready(&mut policy, 0..120, "t", &view);
+    assert_eq!(queued(&policy), [60, 60]);
+    let run = |policy: &mut BottomLevel, unit, elapsed_ns| {
+        let task = policy.next(UnitId(unit), &view).unwrap();
+        policy.finished(&Sample {
+            task,
+            name: "t".into(),
+            bytes: 0,
+            unit: UnitId(unit),
+            elapsed_ns,
+            ended_ns: 0,
+            energy_j: None,
+            position: None,
+        });
+    };
+    for round in 0..48 {
+        run(&mut policy, 2, if round < 32 { 1000 } else { 4000 });
+        run(&mut policy, 3, 1000);
+    }
+    assert_eq!(queued(&policy), [12, 12]);
+    let kind_ns = policy.model().unwrap().estimate_ns("t", UnitKind::Gpu, 0).unwrap();
+    assert!(kind_ns < 1250.0, "the other device is as fast as before: {kind_ns}");
+    // The slow device already needs longer than the other with twice as many tasks.
+    ready(&mut policy, 120..130, "t", &view);
+    assert_eq!(queued(&policy), [12, 22]);
+}
+
+#[test]
 fn skipped_tasks_are_forgotten() {
     let mut policy = known(&[("t", 1.0, 1.0)]);
     (0..100).for_each(|id| submit(&mut policy, id, "t", &[id.saturating_sub(1)]));
