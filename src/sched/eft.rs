@@ -12,19 +12,16 @@
 //! to take as long as on other kinds.
 //!
 //! Measurements:
-//! - *tasks*, by name, unit kind and bytes, or in proportion to the cost that the program states, and each device's
-//!   factor over all tasks. Times include slowdown by other programs or by cores that share a memory,
-//!   because an estimate follows the latest times, however many units were busy then. But a unit is not charged for the
+//! - *tasks*, by name, unit kind and bytes, and each device's factor over all tasks. Times include slowdown by other
+//!   programs or by cores that share a memory, because an estimate follows the latest times, however many units were busy then. But a unit is not charged for the
 //!   slowdown that it causes to others by becoming busy;
 //! - *copies*, by destination memory, without the time spent waiting for a busy link (`copies.rs`);
 //! - *load*: for a unit, the sum of the estimates of its unfinished tasks by its kind's times, which the unit's present
-//!   factor multiplies; for a link, the sum of the copy estimates of
-//!   unfinished tasks, so that copies on a busy link wait for each other. The policy reads no clock, so a task and its
+//!   factor multiplies; for a link, the sum of the copy estimates of unfinished tasks, so that copies on a busy link wait for each other. The policy reads no clock, so a task and its
 //!   copies count in full until the task ends.
 
 use super::alike::Alike;
 use super::copies::Copies;
-use super::kernels::{KernelId, Kernels};
 use super::model::KINDS;
 use super::paces::Paces;
 use super::queues::Queues;
@@ -60,8 +57,6 @@ const UNKNOWN_NS: f64 = 1e5;
 pub struct Eft {
     copies: Copies,
     model: Model,
-    /// Times of tasks with a cost.
-    kernels: Kernels,
     paces: Paces,
     queues: Queues,
     /// The backlog of each unit.
@@ -99,8 +94,6 @@ impl Load {
 struct Expected {
     unit: UnitId,
     kind: UnitKind,
-    /// The kernel and the amount of work of a task with a cost.
-    kernel: Option<(KernelId, f64)>,
     ns: f64,
     trial: bool,
     /// The body's time, and the time until the task ends.
@@ -142,13 +135,6 @@ impl Eft {
         Some(expected)
     }
 
-    /// Returns the known times of a task on each kind of unit.
-    fn known(&self, task: &ReadyTask, kernel: Option<(KernelId, f64)>) -> [Option<f64>; KINDS] {
-        let by_bytes = self.model.estimates_ns(&task.name, task.bytes);
-        let Some((kernel, work)) = kernel else { return by_bytes };
-        UnitKind::ALL.map(|kind| self.kernels.known_ns(kernel, kind, work).or(by_bytes[kind as usize]))
-    }
-
     /// Returns when a copy of this many bytes to a memory would end, after all copies already queued to that memory.
     /// Also returns the memory and the time of the copy alone.
     fn copy(&self, space: SpaceId, bytes: u64) -> (f64, (SpaceId, f64)) {
@@ -185,8 +171,7 @@ impl Policy for Eft {
             of_kind
         });
         let least: SmallVec<[_; 4]> = self.loads.least(&task.units, view).collect();
-        let kernel = task.cost.map(|cost| self.kernels.of(&task.name, task.bytes, Some(cost), &self.model));
-        let known = self.known(&task, kernel);
+        let known = self.model.estimates_ns(&task.name, task.bytes);
         let finish = |(load, unit): (Load, &UnitView)| {
             let factor = self.paces.factor(unit.id.index());
             let (of_kind_ns, trial) = self.execution(&task, &known, unit.kind);
@@ -198,7 +183,7 @@ impl Policy for Eft {
             // Other tasks run while this one waits for the link.
             let finish_ns = backlog_ns.max(copied_ns - copy_ns) + copy_ns + execution_ns;
             let (ns, body_ns, end_ns) = ((finish_ns - backlog_ns) / factor, execution_ns, finish_ns);
-            let expected = Expected { unit: unit.id, kind: unit.kind, kernel, ns, trial, body_ns, end_ns, copy };
+            let expected = Expected { unit: unit.id, kind: unit.kind, ns, trial, body_ns, end_ns, copy };
             (finish_ns, load.tasks, expected)
         };
         let best = least.into_iter().map(finish);
@@ -242,20 +227,12 @@ impl Policy for Eft {
     }
 
     fn finished(&mut self, sample: &Sample) {
-        let Some(Expected { kind, kernel, .. }) = self.forget(sample) else { return };
+        let Some(Expected { kind, .. }) = self.forget(sample) else { return };
         let (unit, elapsed_ns) = (sample.unit.index(), sample.elapsed_ns as f64);
-        let of_kind_ns = match kernel {
-            Some((kernel, work)) => self.kernels.known_ns(kernel, kind, work),
-            None => self.model.mean_ns(&sample.name, kind, sample.bytes),
-        };
-        if let Some(of_kind_ns) = of_kind_ns {
+        if let Some(of_kind_ns) = self.model.mean_ns(&sample.name, kind, sample.bytes) {
             self.paces.learn(unit, elapsed_ns / of_kind_ns);
         }
-        let of_kind_ns = elapsed_ns / self.paces.factor(unit);
-        self.model.learn(&sample.name, kind, sample.bytes, of_kind_ns);
-        if let Some((kernel, work)) = kernel {
-            self.kernels.learn(kernel, kind, work, of_kind_ns);
-        }
+        self.model.learn(&sample.name, kind, sample.bytes, elapsed_ns / self.paces.factor(unit));
     }
 
     fn failed(&mut self, sample: &Sample) {
