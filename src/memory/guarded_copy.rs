@@ -5,8 +5,8 @@
 //! where they are recognized.
 //!
 //! This module never decides which regions are copied, and knows no tasks. Invariant: the layout has a gap between rows
-//! exactly where the original has one, so a contiguous region stays contiguous. A stride that is a multiple of the next
-//! inner one stays a multiple: Fortran describes sections of sections only by such strides.
+//! exactly where the original has one, so a contiguous region stays contiguous. Each stride is a multiple of the next
+//! inner one, because Fortran describes sections of sections only by such strides.
 
 use super::{BoxCopy, copy_box};
 use crate::depend::Site;
@@ -79,17 +79,15 @@ impl GuardedCopy {
         }
         let most_gap = (GAP_BYTES / element_bytes).max(1);
         let (mut strides, mut here, mut there) = ([1; MAX_DIMS], 1, 1);
-        let (mut inner_here, mut inner_there) = (1, 1);
+        let mut inner = 1;
         let (mut run, mut outer, mut is_dense) = (1, MAX_DIMS, true);
         for d in (0..MAX_DIMS).rev() {
             let gap = if extents[d] > 1 { original[d].saturating_sub(there) } else { 0 };
             is_dense &= gap == 0;
             strides[d] = here + gap.min(most_gap);
             if extents[d] > 1 {
-                if original[d].is_multiple_of(inner_there) {
-                    strides[d] = strides[d].next_multiple_of(inner_here);
-                }
-                (inner_here, inner_there) = (strides[d], original[d]);
+                strides[d] = strides[d].next_multiple_of(inner);
+                inner = strides[d];
                 (here, there) = (strides[d] * extents[d], original[d] * extents[d]);
             }
             if is_dense {
@@ -366,12 +364,16 @@ mod tests {
     }
 
     #[test]
-    fn strides_that_nest_still_nest_in_the_copy() {
+    fn strides_nest() {
         // Every third element of a row, in every fourth row, in every second plane.
         let copy = GuardedCopy::new([2, 3, 2, 1], [240, 30, 3, 1], 16).unwrap();
         let [planes, rows, elements, _] = copy.strides();
         assert!(elements > 1 && rows % elements == 0 && planes % rows == 0, "{:?}", copy.strides());
         assert!(rows > 2 * elements && planes > 3 * rows, "gaps stay gaps: {:?}", copy.strides());
+        // Two strides of the original are multiples of 12, but not of each other.
+        let copy = GuardedCopy::new([2, 2, 3, 2], [60, 24, 3, 1], 8).unwrap();
+        let [outer, planes, rows, _] = copy.strides();
+        assert!(outer % planes == 0 && planes % rows == 0, "{:?}", copy.strides());
     }
 
     #[test]

@@ -13,12 +13,12 @@
 //!
 //! Measurements:
 //! - *tasks*, by name, unit kind and bytes, and each device's factor over all tasks. Times include slowdown by other
-//!   programs or by cores that share a memory, because an estimate follows the latest times, however many units were busy then. But a unit is not charged for the
-//!   slowdown that it causes to others by becoming busy;
+//!   programs or by cores that share a memory, because an estimate follows the latest times, however many units were
+//!   busy then. But a unit is not charged for the slowdown that it causes to others by becoming busy;
 //! - *copies*, by destination memory, without the time spent waiting for a busy link (`copies.rs`);
 //! - *load*: for a unit, the sum of the estimates of its unfinished tasks by its kind's times, which the unit's present
-//!   factor multiplies; for a link, the sum of the copy estimates of unfinished tasks, so that copies on a busy link wait for each other. The policy reads no clock, so a task and its
-//!   copies count in full until the task ends.
+//!   factor multiplies; for a link, the sum of the copy estimates of unfinished tasks, so that copies on a busy link
+//!   wait for each other. The policy reads no clock, so a task and its copies count in full until the task ends.
 
 use super::alike::Alike;
 use super::copies::Copies;
