@@ -172,7 +172,8 @@ fn cost_per_task(policy: &mut dyn Policy, at: fn(u64) -> Option<u64>) -> Duratio
             let position = position.as_ref();
             policy.submitted(&SubmittedTask { bytes: 8000, position, ..SubmittedTask::new(id, name) });
         }
-        let task = ReadyTask { bytes: 8000, position, ..ReadyTask::new(id, name.clone(), on.clone()) };
+        let mut task = ReadyTask::new(id, name.clone(), on.clone());
+        (task.bytes, task.position) = (8000, position);
         policy.ready(task, &view);
     };
     let ends = |policy: &mut dyn Policy, turn: u64| {
@@ -198,7 +199,7 @@ fn cost_per_task(policy: &mut dyn Policy, at: fn(u64) -> Option<u64>) -> Duratio
     // One instance after the other, so that policies learn and maps settle.
     for id in 0..LEARNED {
         arrive(policy, id);
-        while (id + 1) % INDICES == 0 && (0..72).fold(false, |any, turn| ends(policy, id + turn) || any) {}
+        while (id + 1) % INDICES == 0 && (0..72).filter(|turn| ends(policy, id + turn)).count() > 0 {}
     }
     (0..READY).for_each(|id| arrive(policy, LEARNED + id));
     let start = Instant::now();

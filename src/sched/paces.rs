@@ -92,7 +92,7 @@ impl Pace {
     /// Recomputes the factor.
     fn renew(&mut self, usual: f64) {
         let exact = self.ratio / usual;
-        let differs = exact > NOTABLE || exact < 1.0 / NOTABLE;
+        let differs = !(1.0 / NOTABLE..=NOTABLE).contains(&exact);
         self.factor = if differs { f64::exp2((exact.log2() * STEPS).round() / STEPS) } else { 1.0 };
     }
 }
