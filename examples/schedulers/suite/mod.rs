@@ -264,7 +264,10 @@ mod tests {
             let best = ["stealing", "dynamic", "eft"].map(of).into_iter().fold(f64::INFINITY, f64::min);
             let (program, auto) = (&of_case[0].program, of("auto"));
             assert!(auto <= 1.05 * best, "{program}: {auto} of {best}");
-            assert_eq!(auto, of(if case.kind.has_steps() { "eft" } else { "bottom-level" }), "{program}");
+            match case.kind.has_steps() {
+                true => assert!((auto / of("eft") - 1.0).abs() < 0.03, "{program}: {auto} of {}", of("eft")),
+                false => assert_eq!(auto, of("bottom-level"), "{program}"),
+            }
         }
     }
 }
