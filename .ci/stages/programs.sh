@@ -18,6 +18,13 @@ for units in 2:CPU:1 1:CPU:2 1:CPU:1,2:EMU:1; do
         example cg --class S --units "$units" --scheduler "$scheduler" --replay
     done
 done
+(
+    export THALWEG_SANITIZE=1 # finds nothing in programs that keep to their declarations
+    for name in hello ingest kmeans quicksort smith_waterman sparse strassen sweeps cholesky jacobi cg; do
+        example "$name"
+    done
+    example npb_mz bt --class S --units 1:CPU:1,2:EMU:1
+)
 example cg --class A
 for storage in rows sliced; do
     example cg --class W --storage $storage
