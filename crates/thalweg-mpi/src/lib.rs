@@ -33,11 +33,11 @@
 //!
 //! # Design
 //!
-//! Each rank has one [`Runtime`](thalweg::Runtime) and one link to the network, which the runtime's idle threads and the
-//! communication thread advance in turn. For a tile of another rank, it has a
-//! local data object, the *copy*. A receive is a local task that writes the copy and ends when the bytes have arrived.
-//! A send is a local task that reads a region and ends when the bytes have left. Both release their unit at once. So
-//! the local runtime orders everything, including the next version of a copy after the readers of the last one.
+//! Each rank has one [`Runtime`](thalweg::Runtime) and one link to the network, which the runtime's threads and the
+//! communication thread advance in turn. For a tile of another rank, it has a local data object, the *copy*. A receive
+//! is a local task that writes the copy and ends when the bytes have arrived. A send is a local task that reads a
+//! region and ends when the bytes have left. Both release their unit at once. So the local runtime orders everything,
+//! including the next version of a copy after the readers of the last one.
 //!
 //! Invariants:
 //! 1. *The owner is up to date.* After the tasks submitted so far, the owner's home copy has the latest value of every
@@ -75,8 +75,8 @@
 //! It knows nothing of ranks. Four additions serve this crate. A [`Block`](thalweg::region::Block) denotes a region in
 //! code for any number of dimensions. A body can export an `outcome` access, so that a send needs no second task to
 //! learn of a failure. [`Accesses::visit`](thalweg::task::Accesses::visit) names a task's regions, so that the tasks of
-//! a program for one machine can be submitted to a cluster ([`Cluster::bind`]). Idle threads call what
-//! [`Builder::while_idle`](thalweg::Builder::while_idle) sets, so that a message is noticed without waking a thread.
+//! a program for one machine can be submitted to a cluster ([`Cluster::bind`]). Idle threads call a function of
+//! [`Builder::while_idle`](thalweg::Builder::while_idle), so that a message is noticed without waking a thread.
 
 #![warn(missing_debug_implementations)]
 

@@ -26,7 +26,7 @@ pub(crate) enum Command {
     /// The region that was to be sent has no value.
     Poison { to: usize, number: u64, check: u64, failure: Failure },
     /// A region is ready to be filled, for a task with this name and place.
-    Receive { from: usize, number: u64, check: u64, item: Box<dyn Incoming>, bytes: usize, whose: Whose },
+    Receive { from: usize, number: u64, check: u64, item: Box<dyn Incoming>, whose: Whose },
     /// The program has reached a collective call, after `index` submissions with this hash.
     Enter { collective: u64, index: u64, hash: u64, place: String },
     /// All tasks of this rank before a collective call have ended.
@@ -40,10 +40,10 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether carrying it out may copy so much that a unit's thread should not do so.
-    fn takes_long(&self) -> bool {
+    /// Returns whether the command may copy too much for a unit's thread.
+    fn takes_long(&mut self) -> bool {
         match self {
-            Self::Receive { bytes, .. } => *bytes > LARGEST_ON_UNIT,
+            Self::Receive { item, .. } => item.bytes().len() > LARGEST_ON_UNIT,
             _ => false,
         }
     }
@@ -52,7 +52,7 @@ impl Command {
 /// The largest region, in bytes, that a unit's thread begins to receive itself: an MPI may copy it in that call.
 const LARGEST_ON_UNIT: usize = 64 << 10;
 
-/// What a step of the link has found.
+/// The result of a step of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// There was something to do.
@@ -67,7 +67,7 @@ pub(crate) enum Step {
 
 /// The link, for the threads that advance it.
 pub(crate) trait Advance: Send {
-    /// Carries out the commands and, if it `looks`, handles what has arrived.
+    /// Carries out the commands and, if it `looks`, handles the messages that have arrived.
     fn step(&mut self, looks: bool) -> Step;
     /// Ends the link, in the thread that opened it.
     fn close(self: Box<Self>);
@@ -135,15 +135,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     /// Gives the link a command, and carries it out if no other thread is at the link.
-    pub(crate) fn push(&self, command: Command) {
+    pub(crate) fn push(&self, mut command: Command) {
         let takes_long = command.takes_long();
-        let mut queue = lock(&self.queue);
-        queue.commands.push(command);
-        if takes_long {
-            return self.wake(queue);
+        lock(&self.queue).commands.push(command);
+        match takes_long {
+            true => self.wake.notify_one(),
+            false => _ = self.advance(false),
         }
-        drop(queue);
-        self.advance(false);
     }
 
     pub(crate) fn take_commands(&self, commands: &mut Vec<Command>) {
@@ -169,32 +167,29 @@ impl Shared {
 
     /// Advances the link unless another thread does. Returns whether something is on its way.
     ///
-    /// Whoever is at the link looks for further commands after leaving it, so no command is left over.
+    /// A thread that leaves the link looks for further commands, so no command is left over.
     pub(crate) fn advance(&self, looks: bool) -> bool {
-        loop {
-            let step = match self.link.try_lock() {
-                Ok(mut link) => link.as_mut().map(|link| link.step(looks)),
-                Err(TryLockError::Poisoned(link)) => link.into_inner().as_mut().map(|link| link.step(looks)),
-                Err(TryLockError::WouldBlock) => None,
-            };
-            let Some(step) = step else { return false };
+        while let Some(step) = self.try_step(looks) {
+            let is_waiting = step != Step::Rests;
             let mut queue = lock(&self.queue);
-            let is_done = queue.commands.is_empty();
-            if step != Step::Rests && !queue.wanted {
-                queue.wanted = true;
-                if queue.rests {
-                    self.wake(queue);
-                }
+            if is_waiting && !std::mem::replace(&mut queue.wanted, true) && queue.rests {
+                self.wake.notify_one();
             }
-            if is_done {
-                return step != Step::Rests;
+            if queue.commands.is_empty() {
+                return is_waiting;
             }
         }
+        false
     }
 
-    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
-        queue.wanted = true;
-        self.wake.notify_one();
+    /// Takes a step of the link; `None` if another thread is at it, or if it is not open.
+    fn try_step(&self, looks: bool) -> Option<Step> {
+        let mut link = match self.link.try_lock() {
+            Ok(link) => link,
+            Err(TryLockError::Poisoned(link)) => link.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        link.as_mut().map(|link| link.step(looks))
     }
 
     /// Lets the communication thread sleep until it is wanted, for at most this time.

@@ -111,14 +111,13 @@ pub(crate) fn receive<T: Element, S: Dims>(
     let (number, check) = core.message(from, Way::From, cause, label);
     let (shared, from) = (core.shared.clone(), from as usize);
     let (name, place) = (cause.name.clone(), cause.place);
-    let bytes = block.volume() * size_of::<T>();
     let task = core.runtime().task(format!("receive from {from}"), (data.block(block).output(),));
     task.priority(FIRST)
         .host_detached_until_event(move |_, (mut region,)| {
             let packed = S::contiguous_mut(&mut region).is_none();
             let packed = packed.then(|| vec![T::zeroed(); block.volume()]);
             let item = Box::new(In::<T, S> { region, packed });
-            shared.push(Command::Receive { from, number, check, item, bytes, whose: (name, place) });
+            shared.push(Command::Receive { from, number, check, item, whose: (name, place) });
         })
         .submit()?;
     Ok(())

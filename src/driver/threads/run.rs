@@ -61,9 +61,7 @@ impl Lookout {
         }
         false
     }
-}
 
-impl Lookout {
     /// Returns whether a thread may search at once because something is on its way. From some time on, it first lets
     /// other threads have its core.
     fn may_poll(&mut self) -> bool {
@@ -167,7 +165,7 @@ impl Threads {
         }
     }
 
-    /// Advances what tasks wait for outside of the runtime. Returns whether something is on its way.
+    /// Lets the program advance events outside of the runtime. Returns whether one is on its way.
     fn awaits_from_outside(&self) -> bool {
         let polls = self.while_idle.get().into_iter().flatten();
         polls.filter(|poll| poll()).count() > 0 // calls all of them

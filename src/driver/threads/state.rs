@@ -43,7 +43,7 @@ pub(crate) struct Threads {
     pub(super) hosts_unseated: AtomicBool,
     /// The exploration, if the calling thread plays all units.
     pub(super) explored: OnceLock<Explored>,
-    /// What idle threads call between searches.
+    /// Functions that idle threads call between searches.
     pub(super) while_idle: OnceLock<Vec<Poll>>,
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
@@ -53,7 +53,7 @@ pub(crate) struct Threads {
     pub(crate) doomed: std::sync::atomic::AtomicUsize,
 }
 
-/// Advances what tasks wait for outside of the runtime, and returns whether something is on its way.
+/// Advances events outside of the runtime for which tasks wait, and returns whether one is on its way.
 pub(crate) type Poll = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Error text for foreign device memory that cannot be used.

@@ -184,9 +184,8 @@ impl Builder {
         self
     }
 
-    /// Adds a function that threads call while they find no task: to advance what tasks wait for outside of the
-    /// runtime, such as messages. It returns whether something is on its way, so that looking again soon may be
-    /// worthwhile.
+    /// Adds a function that threads call while they find no task: to advance events outside of the runtime for which
+    /// tasks wait, such as messages. It returns whether one is on its way, so that another look soon may be worthwhile.
     ///
     /// Several threads may call it at the same time, each between two searches for a task. A thread whose calls return
     /// `true` searches for up to a millisecond, and lets other threads have its core meanwhile; then it sleeps like any

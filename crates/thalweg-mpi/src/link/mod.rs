@@ -201,7 +201,7 @@ impl<T: Transport> Link<T> {
                     self.post(to, Record::Poison { number, check, failure });
                 }
             }
-            Command::Receive { from, number, check, item, whose, .. } => {
+            Command::Receive { from, number, check, item, whose } => {
                 let receive = Receive { check, item, whose };
                 if let Some(broken) = self.shared.broken() {
                     return receive.item.fail(broken.clone().into());
@@ -405,19 +405,20 @@ impl<T: Transport + Send> Advance for Link<T> {
 /// The main function of the communication thread: opens the link, and advances it until all ranks have ended.
 pub(crate) fn serve(shared: &Shared, link: Box<dyn Advance>) {
     shared.set_link(link);
-    let mut looks = 0;
+    let mut looks = 0u32;
     loop {
         match shared.advance_in_turn() {
             Step::Over => return shared.close_link(),
             Step::Moved => looks = 0,
-            Step::Waits if looks < LOOKS_AWAKE => {
-                std::thread::yield_now();
-                looks += 1;
-            }
             Step::Waits => {
-                let doublings = ((looks - LOOKS_AWAKE) / LOOKS).min(8);
-                shared.sleep(Some((SHORTEST_SLEEP * (1 << doublings)).min(LONGEST_SLEEP)));
-                looks += 1;
+                match looks.checked_sub(LOOKS_AWAKE) {
+                    None => std::thread::yield_now(),
+                    Some(asleep) => {
+                        let doublings = (asleep / LOOKS).min(8);
+                        shared.sleep(Some((SHORTEST_SLEEP * (1 << doublings)).min(LONGEST_SLEEP)));
+                    }
+                }
+                looks = looks.saturating_add(1);
             }
             Step::Rests => {
                 shared.sleep(None);
