@@ -90,6 +90,7 @@ pub(crate) fn share() -> MutexGuard<'static, ()> {
 /// Begins the start or the end of a thread. Waits for a fork that has begun, which has [`share`]d first, so it never
 /// waits in a thread that prevents forks.
 pub(super) fn transition() -> Transition<'static> {
+    handle_forks();
     TRANSITIONS.begin()
 }
 
