@@ -61,6 +61,14 @@ pub(crate) struct Disk {
     slots: Arc<Mutex<Slots>>,
 }
 
+/// The way of a slot's content.
+enum Route<'a> {
+    /// Past the page cache.
+    Direct(&'a Direct),
+    /// Through the page cache of this file, from this position on.
+    Cached(Arc<File>, u64),
+}
+
 impl Disk {
     /// Creates the file in this directory.
     pub(crate) fn create(directory: &Path) -> io::Result<Self> {
@@ -80,25 +88,26 @@ impl Disk {
         Buffer::new(slot.first as usize, slot)
     }
 
-    /// Returns how a slot of the runtime's file is transferred past the page cache, if it is.
-    fn direct(&self, bytes: usize) -> Option<&Direct> {
-        (*self.direct).as_ref().filter(|direct| bytes >= DIRECT_FROM_BYTES && direct.is_usable())
+    /// Returns how this many bytes of a slot are transferred.
+    fn route(&self, first: u64, bytes: usize) -> Route<'_> {
+        let user = self.slots.lock().file_of_user(first);
+        let direct = (*self.direct).as_ref().filter(|direct| bytes >= DIRECT_FROM_BYTES && direct.is_usable());
+        match (user, direct) {
+            (None, Some(direct)) => Route::Direct(direct),
+            (None, None) => Route::Cached(self.file.clone(), first),
+            (Some((file, at)), _) => Route::Cached(file, at),
+        }
     }
 
     /// Writes the content of a slot.
     fn write(&self, first: u64, content: &[u8]) -> Result<(), DeviceError> {
         let mut hasher = crc32fast::Hasher::new();
-        let user = {
-            let mut slots = self.slots.lock();
-            slots.begin_write(first);
-            slots.file_of_user(first)
-        };
-        let written = match (user, self.direct(content.len())) {
-            (None, Some(direct)) => direct.write(&self.file, (first, content.len()), |range, buffer| {
+        self.slots.lock().begin_write(first);
+        let written = match self.route(first, content.len()) {
+            Route::Direct(direct) => direct.write(&self.file, (first, content.len()), |range, buffer| {
                 copy_and_hash(&content[range], buffer, &mut hasher);
             }),
-            (user, _) => {
-                let (file, at) = user.unwrap_or_else(|| (self.file.clone(), first));
+            Route::Cached(file, at) => {
                 let mut steps = (at..).step_by(STEP_BYTES).zip(content.chunks(STEP_BYTES));
                 steps.try_for_each(|(at, step)| {
                     hasher.update(step);
@@ -114,13 +123,11 @@ impl Disk {
     /// Reads the content of a slot.
     fn read(&self, first: u64, content: &mut [u8]) -> Result<(), DeviceError> {
         let (bytes, mut hasher) = (content.len(), crc32fast::Hasher::new());
-        let user = self.slots.lock().file_of_user(first);
-        let read = match (user, self.direct(bytes)) {
-            (None, Some(direct)) => direct.read(&self.file, (first, bytes), |range, buffer| {
+        let read = match self.route(first, bytes) {
+            Route::Direct(direct) => direct.read(&self.file, (first, bytes), |range, buffer| {
                 copy_and_hash(buffer, &mut content[range], &mut hasher);
             }),
-            (user, _) => {
-                let (file, at) = user.unwrap_or_else(|| (self.file.clone(), first));
+            Route::Cached(file, at) => {
                 let mut steps = (at..).step_by(STEP_BYTES).zip(content.chunks_mut(STEP_BYTES));
                 steps.try_for_each(|(at, step)| {
                     file.read_exact_at(step, at)?;
