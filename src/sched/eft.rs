@@ -22,6 +22,7 @@
 
 use super::alike::Alike;
 use super::copies::Copies;
+use super::kernels::UNKNOWN_NS;
 use super::model::KINDS;
 use super::paces::Paces;
 use super::queues::Queues;
@@ -34,9 +35,6 @@ use crate::machine::UnitKind;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
-
-/// Expected time of a task if nothing is known about it.
-const UNKNOWN_NS: f64 = 1e5;
 
 /// The `eft` policy; see the module documentation.
 ///
@@ -283,17 +281,7 @@ mod tests {
     }
 
     fn finish(policy: &mut Eft, task: u64, unit: u16, elapsed_ns: u64) {
-        let (task, unit) = (TaskId(task), UnitId(unit));
-        policy.finished(&Sample {
-            task,
-            name: "t".into(),
-            bytes: 0,
-            unit,
-            elapsed_ns,
-            ended_ns: 0,
-            energy_j: None,
-            position: None,
-        });
+        policy.finished(&Sample::of(TaskId(task), UnitId(unit), elapsed_ns));
     }
 
     #[test]

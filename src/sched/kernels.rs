@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// Expected time of a task if nothing is known about it.
-const UNKNOWN_NS: f64 = 1e5;
+pub(super) const UNKNOWN_NS: f64 = 1e5;
 
 /// Length of the running mean: a run weighs at least 1/`MEMORY`.
 const MEMORY: u32 = 64;

@@ -191,6 +191,14 @@ pub struct Sample {
 }
 
 #[cfg(test)]
+impl Sample {
+    /// Creates the sample of a task of [`ReadyTask::of`] for tests.
+    pub(crate) fn of(task: TaskId, unit: UnitId, elapsed_ns: u64) -> Self {
+        Self { task, name: "t".into(), bytes: 0, unit, elapsed_ns, ended_ns: 0, energy_j: None, position: None }
+    }
+}
+
+#[cfg(test)]
 impl ReadyTask {
     /// Creates a task for tests, with bodies for these units.
     pub(crate) fn of(id: u64, on: &[bool]) -> Self {

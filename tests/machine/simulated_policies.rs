@@ -32,6 +32,15 @@ fn with_power() -> SimulatedMachine {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Runs a step of 100 indices.
+fn step(rt: &Runtime, space: &IterationSpace) {
+    space.begin();
+    for index in 0..100 {
+        rt.task("work", ()).cost(1.0).cpu(never).at(space, index).submit().unwrap();
+    }
+    rt.wait().unwrap();
+}
+
 /// Returns the time and the dynamic energy of the last of `steps` steps of 100 indices.
 fn last_step(scheduler: &str, steps: usize) -> (f64, f64, Runtime) {
     let rt = runtime(with_power(), "1:CPU:1,1:GPU:1", scheduler);
@@ -43,11 +52,7 @@ fn last_step(scheduler: &str, steps: usize) -> (f64, f64, Runtime) {
     let mut last = (0.0, 0.0);
     for _ in 0..steps {
         let before = now(&rt);
-        space.begin();
-        for index in 0..100 {
-            rt.task("work", ()).cost(1.0).cpu(never).at(&space, index).submit().unwrap();
-        }
-        rt.wait().unwrap();
+        step(&rt, &space);
         last = (now(&rt).0 - before.0, now(&rt).1 - before.1);
     }
     (last.0, last.1, rt)
@@ -200,11 +205,7 @@ fn device_that_slows_down_gets_fewer_tasks() {
         let mut steps = Vec::new();
         for _ in 0..8 {
             let start = rt.now();
-            space.begin();
-            for index in 0..100 {
-                rt.task("work", ()).cost(1.0).cpu(never).at(&space, index).submit().unwrap();
-            }
-            rt.wait().unwrap();
+            step(&rt, &space);
             steps.push((rt.now() - start).as_secs_f64() * 1e3);
         }
         assert!((steps[1] - 5.0).abs() < 0.1, "{scheduler}: {steps:?}");

@@ -8,17 +8,12 @@
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #![allow(unsafe_code)] // stands in for two functions of the C library
 
-use crate::common::{builder, watched};
-use crate::spill::failures;
+use crate::spill::{LENS, failures, for_each_len, spilled};
 use libc::{EINVAL, EIO, ENOSPC, c_int, c_long, c_void, off64_t, size_t, ssize_t};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 use thalweg::prelude::*;
-
-/// Numbers of elements of a tile: one that passes through the page cache, and one of several transfers past it, whose
-/// last one is no whole block.
-const LENS: [usize; 2] = [2048, 300_001];
 
 /// The treatment of the calls for files in a folder.
 struct Plan {
@@ -113,27 +108,12 @@ fn refuse_rings() {
 /// Builds a runtime whose memory holds two tiles, and four tiles with their numbers.
 fn spilling(folder: &Path, len: usize) -> (Runtime, Vec<Data<u64>>) {
     refuse_rings();
-    let rt = builder("1:CPU:1", false).host_memory(16 * len as u64).spill_to(folder).build().unwrap();
-    let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(len)).collect();
-    for (n, tile) in tiles.iter().enumerate() {
-        rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64)).submit().unwrap();
-    }
-    (rt, tiles)
-}
-
-/// Runs a test with a folder and a length of tiles, of each kind.
-fn for_each_kind(what: &str, test: impl Fn(&Path, usize) + Copy + Send + 'static) {
-    for len in LENS {
-        watched(&format!("{what} {len}"), move || {
-            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-            test(folder.path(), len);
-        });
-    }
+    spilled(folder, len, 0)
 }
 
 #[test]
 fn read_error_fails_its_task_and_the_next_read_finds_the_array() {
-    for_each_kind("read", |folder, len| {
+    for_each_len("read", |folder, len| {
         let (rt, tiles) = spilling(folder, len);
         rt.wait().unwrap();
         plan(folder, &[EIO], &[], usize::MAX);
@@ -157,7 +137,7 @@ fn read_error_fails_its_task_and_the_next_read_finds_the_array() {
 #[test]
 fn write_error_fails_the_task_that_needs_the_room_and_loses_nothing() {
     for error in [EIO, ENOSPC] {
-        for_each_kind("write", move |folder, len| {
+        for_each_len("write", move |folder, len| {
             plan(folder, &[], &[error], usize::MAX);
             let (rt, tiles) = spilling(folder, len);
             let failed = failures(rt.wait());
@@ -188,7 +168,7 @@ fn all_are_exact((rt, tiles): (Runtime, Vec<Data<u64>>), len: usize) {
 
 #[test]
 fn transfers_that_stop_early_are_continued() {
-    for_each_kind("short", |folder, len| {
+    for_each_len("short", |folder, len| {
         plan(folder, &[], &[], 5000);
         all_are_exact(spilling(folder, len), len);
     });
@@ -203,7 +183,7 @@ fn is_direct(folder: &Path, len: usize) -> bool {
 
 #[test]
 fn only_large_arrays_pass_by_the_page_cache() {
-    for_each_kind("direct", |folder, len| {
+    for_each_len("direct", |folder, len| {
         plan(folder, &[], &[], usize::MAX);
         all_are_exact(spilling(folder, len), len);
         assert_eq!(direct_calls(folder) > 0, is_direct(folder, len));
@@ -212,7 +192,7 @@ fn only_large_arrays_pass_by_the_page_cache() {
 
 #[test]
 fn page_cache_serves_file_systems_that_refuse_direct_transfers() {
-    for_each_kind("refused", |folder, len| {
+    for_each_len("refused", |folder, len| {
         // The three transfers of the first array are in progress when the refusal is noticed. No further one is tried.
         let is_direct = is_direct(folder, len);
         plan(folder, &[], if is_direct { &[EINVAL] } else { &[] }, usize::MAX);

@@ -166,19 +166,30 @@ fn for_each_file(directory: &std::path::Path, change: impl Fn(std::fs::File)) ->
     files.len()
 }
 
-/// Numbers of elements of a tile that passes through the page cache, and of one that is transferred past it.
+/// Numbers of elements of a tile: one that passes through the page cache, and one of several transfers past it, whose
+/// last one is no whole block.
 #[cfg(target_os = "linux")]
-const LENS: [usize; 2] = [LEN, 300_001];
+pub(crate) const LENS: [usize; 2] = [LEN, 300_001];
 
-/// Returns a runtime and four tiles filled with `first` and the numbers after it. Two of the tiles fit into memory.
+/// Runs a test with a folder and each of these lengths of tiles.
 #[cfg(target_os = "linux")]
-fn spilled(directory: &std::path::Path, len: usize, first: u64) -> (Runtime, Vec<Data<u64>>) {
+pub(crate) fn for_each_len(what: &str, test: impl Fn(&std::path::Path, usize) + Copy + Send + 'static) {
+    for len in LENS {
+        watched(&format!("{what} {len}"), move || {
+            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            test(folder.path(), len);
+        });
+    }
+}
+
+/// Returns a runtime and four tiles that tasks fill with `first` and the numbers after it. Two tiles fit into memory.
+#[cfg(target_os = "linux")]
+pub(crate) fn spilled(directory: &std::path::Path, len: usize, first: u64) -> (Runtime, Vec<Data<u64>>) {
     let rt = builder("1:CPU:1", false).host_memory(16 * len as u64).spill_to(directory).build().unwrap();
     let tiles: Vec<Data<u64>> = (0..4).map(|_| rt.zeros(len)).collect();
     for (n, tile) in (first..).zip(&tiles) {
         rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n)).submit().unwrap();
     }
-    rt.wait().unwrap();
     (rt, tiles)
 }
 
@@ -196,48 +207,44 @@ fn corrupt(file: std::fs::File) {
 #[test]
 #[cfg(target_os = "linux")]
 fn file_that_was_cut_fails_its_task_and_nothing_else() {
-    for len in LENS {
-        watched("cut", move || {
-            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-            let (rt, tiles) = spilled(folder.path(), len, 1);
-            assert_eq!(for_each_file(folder.path(), |file| file.set_len(4 * len as u64).unwrap()), 1);
-            rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
-            let failed = failures(rt.wait());
-            assert_eq!(failed.len(), 1);
-            let said = failed[0].to_string();
-            assert!(
-                said.contains("sum") && (said.contains("read failed") || said.contains("its checksum differs")),
-                "{said}"
-            );
-            assert!(rt.read(&tiles[3]).unwrap() == vec![4; len]);
-            // The file grows again, and later writes are good.
-            for (n, tile) in tiles.iter().enumerate() {
-                rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64 + 7)).submit().unwrap();
-            }
-            tiles.iter().enumerate().for_each(|(n, tile)| assert!(rt.read(tile).unwrap() == vec![n as u64 + 7; len]));
-        });
-    }
+    for_each_len("cut", |folder, len| {
+        let (rt, tiles) = spilled(folder, len, 1);
+        rt.wait().unwrap();
+        assert_eq!(for_each_file(folder, |file| file.set_len(4 * len as u64).unwrap()), 1);
+        rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
+        let failed = failures(rt.wait());
+        assert_eq!(failed.len(), 1);
+        let said = failed[0].to_string();
+        assert!(
+            said.contains("sum") && (said.contains("read failed") || said.contains("its checksum differs")),
+            "{said}"
+        );
+        assert!(rt.read(&tiles[3]).unwrap() == vec![4; len]);
+        // The file grows again, and later writes are good.
+        for (n, tile) in tiles.iter().enumerate() {
+            rt.task("fill", tile.output()).cpu(move |_, x| x.fill(n as u64 + 7)).submit().unwrap();
+        }
+        tiles.iter().enumerate().for_each(|(n, tile)| assert!(rt.read(tile).unwrap() == vec![n as u64 + 7; len]));
+    });
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn changed_block_fails_its_task_and_nothing_else() {
-    for len in LENS {
-        watched("corrupt", move || {
-            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-            let (rt, tiles) = spilled(folder.path(), len, 0);
-            assert!(for_each_file(folder.path(), corrupt) > 0);
-            rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
-            let failed = failures(rt.wait());
-            assert_eq!(failed.len(), 1);
-            let said = failed[0].to_string();
-            assert!(said.contains("its checksum differs") && said.contains("sum"), "{said}");
-            // Arrays in memory, and arrays that are overwritten, are as before.
-            assert!(rt.read(&tiles[3]).unwrap() == vec![3; len]);
-            rt.task("fill", tiles[0].output()).cpu(|_, x| x.fill(9)).submit().unwrap();
-            assert!(rt.read(&tiles[0]).unwrap() == vec![9; len]);
-        });
-    }
+    for_each_len("corrupt", |folder, len| {
+        let (rt, tiles) = spilled(folder, len, 0);
+        rt.wait().unwrap();
+        assert!(for_each_file(folder, corrupt) > 0);
+        rt.task("sum", tiles[0].input()).cpu(|_, _| ()).submit().unwrap();
+        let failed = failures(rt.wait());
+        assert_eq!(failed.len(), 1);
+        let said = failed[0].to_string();
+        assert!(said.contains("its checksum differs") && said.contains("sum"), "{said}");
+        // Arrays in memory, and arrays that are overwritten, are as before.
+        assert!(rt.read(&tiles[3]).unwrap() == vec![3; len]);
+        rt.task("fill", tiles[0].output()).cpu(|_, x| x.fill(9)).submit().unwrap();
+        assert!(rt.read(&tiles[0]).unwrap() == vec![9; len]);
+    });
 }
 
 #[test]

@@ -30,10 +30,6 @@ fn ready(policy: &mut Auto, task: ReadyTask, view: &View<'_>) {
     policy.ready(task, view);
 }
 
-fn sample(task: TaskId, unit: UnitId, elapsed_ns: u64) -> Sample {
-    Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns, ended_ns: 0, energy_j: None, position: None }
-}
-
 #[test]
 fn tasks_go_to_the_policy_of_their_sort_and_each_runs_once() {
     let mut units = units();
@@ -56,7 +52,7 @@ fn tasks_go_to_the_policy_of_their_sort_and_each_runs_once() {
             policy.in_flight(UnitId(unit), 1);
             units[usize::from(unit)].in_flight = 1;
             done.push(task);
-            let sample = sample(task, UnitId(unit), if unit < 2 { 3000 } else { 1000 });
+            let sample = Sample::of(task, UnitId(unit), if unit < 2 { 3000 } else { 1000 });
             if turn % 7 == 3 {
                 policy.failed(&sample)
             } else {
@@ -96,7 +92,7 @@ fn each_policy_knows_the_load_that_the_other_has_given_to_units() {
     );
     // Tasks that have ended are no load.
     for (task, unit) in [(0, 2), (1, 3), (2, 2), (3, 3)] {
-        policy.finished(&sample(TaskId(task), UnitId(unit), 1000));
+        policy.finished(&Sample::of(TaskId(task), UnitId(unit), 1000));
     }
     (4..6).for_each(|id| ready(&mut policy, at_index(id), &view));
     assert_eq!([4, 5].map(|id| unit_of(&policy, id)), [Some(UnitId(2)), Some(UnitId(3))]);
@@ -112,7 +108,7 @@ fn model_has_the_times_of_all_tasks() {
         ready(&mut policy, ReadyTask { name: name.into(), ..task }, &view);
         let given = (0..4).find_map(|unit| Some((policy.next(UnitId(unit), &view)?, UnitId(unit))));
         let (task, unit) = given.expect("all units are idle");
-        policy.finished(&Sample { name: name.into(), ..sample(task, unit, 700) });
+        policy.finished(&Sample { name: name.into(), ..Sample::of(task, unit, 700) });
     }
     let known = |name| UnitKind::ALL.iter().find_map(|kind| policy.model()?.estimate_ns(name, *kind, 0));
     assert_eq!([known("zone"), known("task")], [Some(700.0); 2]);

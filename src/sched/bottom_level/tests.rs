@@ -128,29 +128,11 @@ fn each_kernel_is_tried_once_per_kind_of_unit() {
     let given: Vec<u64> = (0..4).filter_map(|unit| policy.next(UnitId(unit), &view)).map(|task| task.0).collect();
     assert_eq!(given.len(), 4);
     for (id, unit, elapsed_ns) in [(0, 0, 40_000), (1, 2, 1000)] {
-        policy.finished(&Sample {
-            task: TaskId(id),
-            name: "t".into(),
-            bytes: 0,
-            unit: UnitId(unit),
-            elapsed_ns,
-            ended_ns: 0,
-            energy_j: None,
-            position: None,
-        });
+        policy.finished(&Sample::of(TaskId(id), UnitId(unit), elapsed_ns));
     }
     assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Cpu, 0), Some(40_000.0));
     assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Gpu, 0), Some(1000.0));
-    policy.failed(&Sample {
-        task: TaskId(2),
-        name: "t".into(),
-        bytes: 0,
-        unit: UnitId(1),
-        elapsed_ns: 0,
-        ended_ns: 0,
-        energy_j: None,
-        position: None,
-    });
+    policy.failed(&Sample::of(TaskId(2), UnitId(1), 0));
     policy.skipped(TaskId(99));
 }
 
@@ -164,16 +146,7 @@ fn device_that_slows_down_is_expected_to_need_longer_for_tasks_that_it_has() {
     assert_eq!(queued(&policy), [60, 60]);
     let run = |policy: &mut BottomLevel, unit, elapsed_ns| {
         let task = policy.next(UnitId(unit), &view).unwrap();
-        policy.finished(&Sample {
-            task,
-            name: "t".into(),
-            bytes: 0,
-            unit: UnitId(unit),
-            elapsed_ns,
-            ended_ns: 0,
-            energy_j: None,
-            position: None,
-        });
+        policy.finished(&Sample::of(task, UnitId(unit), elapsed_ns));
     };
     for round in 0..48 {
         run(&mut policy, 2, if round < 32 { 1000 } else { 4000 });

@@ -66,17 +66,8 @@ impl<D: Distribution + Clone> Bench<D> {
     fn finish(&mut self, unit: u16, (index, instance): (usize, u64), elapsed_ns: u64) {
         self.units[unit as usize].in_flight -= 1;
         let position = Position { space: 0, index, instance, weights: self.weights.clone(), neighbours: None };
-        let (task, name) = (TaskId(0), "t".into());
-        self.policy.finished(&Sample {
-            task,
-            name,
-            bytes: 0,
-            unit: UnitId(unit),
-            elapsed_ns,
-            ended_ns: 0,
-            energy_j: None,
-            position: Some(position),
-        });
+        let sample = Sample::of(TaskId(0), UnitId(unit), elapsed_ns);
+        self.policy.finished(&Sample { position: Some(position), ..sample });
     }
 }
 
@@ -106,17 +97,7 @@ fn tasks_near_an_index_follow_it_without_being_awaited_or_measured() {
     bench.finish(0, (1, 0), 7);
     (0..2).for_each(|index| bench.near(3 + index as u64, index, &[true; 2]));
     assert_eq!((bench.next(1), bench.next(0), bench.next(0)), (None, Some(3), Some(4)));
-    let sample = Sample {
-        task: TaskId(3),
-        name: "t".into(),
-        bytes: 0,
-        unit: UnitId(0),
-        elapsed_ns: 99,
-        ended_ns: 0,
-        energy_j: None,
-        position: None,
-    };
-    bench.policy.finished(&sample);
+    bench.policy.finished(&Sample::of(TaskId(3), UnitId(0), 99));
     bench.units[0].in_flight = 0;
     (0..2).for_each(|index| bench.ready(5 + index as u64, Some((index, 1)), &[true; 2]));
     assert_eq!((bench.next(1), bench.next(1)), (Some(5), Some(6)), "the second instance is decided");

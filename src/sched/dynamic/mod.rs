@@ -312,16 +312,7 @@ mod tests {
             let task = TaskId(next(policy, unit).expect("no other unit has taken the index"));
             let position = at(0, index, number).position;
             let unit = UnitId(unit);
-            policy.finished(&Sample {
-                task,
-                name: "t".into(),
-                bytes: 0,
-                unit,
-                elapsed_ns: ns,
-                ended_ns: 0,
-                energy_j: None,
-                position,
-            });
+            policy.finished(&Sample { position, ..Sample::of(task, unit, ns) });
         }
     }
 
