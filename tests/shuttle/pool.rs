@@ -50,7 +50,7 @@ pub(super) fn begin() {
     POOL.set(Some(Rc::new(Pool { shared, layout: Cell::default(), made: RefCell::default() })));
 }
 
-/// Frees the pool, all blocks of which must be free. All threads that used it must have ended.
+/// Frees the pool. All its blocks must be free, and all threads that used it must have ended.
 pub(super) fn end() {
     let pool = POOL.take().expect("a schedule has begun");
     let mut free = HashSet::new();

@@ -68,8 +68,8 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// Compiles a program, whose path begins at this package, and runs it. Returns what it prints, which must be the same
-/// under the access sanitizer.
+/// Compiles a program, whose path begins at this package, and runs it. Returns its output, which must be the same under
+/// the access sanitizer.
 pub(crate) fn run(language: &Language, source: &str) -> String {
     let [printed, sanitized] = run_differing(language, source);
     assert_eq!(printed, sanitized, "{source} under the access sanitizer");
@@ -81,7 +81,7 @@ pub(crate) fn run_checked(language: &Language, source: &str) -> String {
     execute(&compile(language, source, &["-fsanitize=address,undefined"]), false)
 }
 
-/// Like [`run`]. Returns what the program prints without and with the access sanitizer.
+/// Like [`run`]. Returns the program's outputs without and with the access sanitizer.
 pub(crate) fn run_differing(language: &Language, source: &str) -> [String; 2] {
     let program = compile(language, source, &[]);
     [false, true].map(|sanitizes| execute(&program, sanitizes))
@@ -114,7 +114,7 @@ fn compile(language: &Language, source: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// Runs a program, with or without the access sanitizer. Returns what it prints.
+/// Runs a program, with or without the access sanitizer. Returns its output.
 fn execute(program: &Path, sanitizes: bool) -> String {
     let ran = output(Command::new(program).env("THALWEG_SANITIZE", if sanitizes { "1" } else { "0" }));
     let (printed, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
