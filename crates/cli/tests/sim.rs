@@ -309,11 +309,15 @@ fn real_run_with_children_is_replayed() {
         rt.task("last", (x.input(),)).cpu(move |_, _| rest()).submit().unwrap();
         rt.wait().unwrap();
     });
-    let text = folder.sim(&["--units", "3:CPU:1"]).unwrap();
-    let [makespan] = &makespans(&text)[..] else { panic!("{text}") };
-    let (makespan, unit) = makespan.split_once(' ').unwrap();
-    // Three children run at once, followed by the last task.
-    assert!(unit == "ms" && (40.0..59.0).contains(&makespan.parse::<f64>().unwrap()), "{text}");
+    let text = folder.sim(&["--units", "3:CPU:1", "--trace-out", "out.thw"]).unwrap();
+    let trace = Trace::read(&folder.path("out.thw")).unwrap();
+    let all: Vec<_> = trace.tasks.iter().enumerate().map(|(number, task)| (trace.name(number), task)).collect();
+    let of = |start: &str| -> Vec<_> {
+        all.iter().filter(|(name, _)| name.starts_with(start)).map(|(_, task)| *task).collect()
+    };
+    let (parent, children, last) = (of("parent")[0], of("C +="), of("last")[0]);
+    assert!(children.len() == 3 && children.iter().all(|child| child.start == parent.end), "{parent:?} {children:?}");
+    assert!(children.iter().all(|child| child.end <= last.start), "{children:?} {last:?}");
     assert!(text.contains("3 tasks are children"), "{text}");
 }
 

@@ -108,7 +108,8 @@ impl Program {
         self.steps.dedup_by(|next, step| step == next && *next == Step::WaitForAll);
     }
 
-    /// Returns, for each task, the tasks that it depends on other than through data objects that both access.
+    /// Returns, for each task, its parent and the tasks that it depends on other than through data objects that both
+    /// access.
     fn uncovered(&self, trace: &Trace) -> Vec<Vec<usize>> {
         let mut places = vec![usize::MAX; trace.tasks.len()];
         for (place, task) in self.steps.iter().filter_map(Step::task).enumerate() {
@@ -125,6 +126,10 @@ impl Program {
             if !is_covered && places[from] < places[to] && places[to] != usize::MAX {
                 after[to].push(from);
             }
+        }
+        for (child, task) in trace.tasks.iter().enumerate() {
+            let parent = task.parent.filter(|parent| places[*parent] < places[child] && places[child] != usize::MAX);
+            after[child].extend(parent);
         }
         after.iter_mut().for_each(|after| {
             after.sort_unstable();
