@@ -15,6 +15,7 @@ use std::path::Path;
 use thalweg::SimulatedMachine;
 use thalweg::machine::UnitKind;
 use thalweg_trace::Trace;
+use thalweg_trace_tools::analysis::Analysis;
 use toml::{Table, Value};
 
 /// Speedups relative to the recording that the user has specified for kinds of units.
@@ -52,7 +53,8 @@ impl MachineFile {
         Ok(Self { name: machine.name().to_owned(), table })
     }
 
-    /// Returns a machine with the units and links that the trace was recorded on.
+    /// Returns a machine with the units and links that the trace was recorded on. The runtime's own time becomes a
+    /// launch time, which is the same for all tasks on a kind of unit.
     pub(super) fn like(trace: &Trace) -> Result<Self, String> {
         let mut counts = BTreeMap::new();
         for unit in &trace.units {
@@ -63,9 +65,11 @@ impl MachineFile {
         }
         let devices: usize = counts.iter().filter(|(kind, _)| kind.is_device()).map(|(_, count)| count).sum();
         *counts.entry(UnitKind::Cpu).or_insert(0) += devices; // the cores that lead them
+        let analysis = Analysis::of(trace);
         let units = counts.iter().map(|(kind, count)| {
             let mut units = Table::from_iter([
                 ("count".to_owned(), Value::Integer(*count as i64)),
+                ("launch_ns".to_owned(), Value::Float(launch_ns(trace, &analysis, *kind))),
                 ("bytes_per_s".to_owned(), Value::Float(links::FAST)),
             ]);
             if let Some(bytes) = links::memory_bytes(trace, *kind) {
@@ -155,6 +159,14 @@ impl MachineFile {
             pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
         })
     }
+}
+
+/// Returns the runtime's time per task on a kind of unit: the time in which a unit's thread neither ran a body nor was
+/// idle.
+fn launch_ns(trace: &Trace, analysis: &Analysis, kind: UnitKind) -> f64 {
+    let of_kind = trace.units.iter().zip(&analysis.units).filter(|(unit, _)| unit.kind == kind.keyword());
+    let (tasks, ns) = of_kind.fold((0, 0), |(tasks, ns), (_, used)| (tasks + used.tasks, ns + used.shares.runtime));
+    ns as f64 / tasks.max(1) as f64
 }
 
 /// The measured times of all tasks with the same name: for each kind of unit, their number and their sum.
@@ -277,6 +289,7 @@ fn alone_ns(Ran { kind, width, ns }: Ran, entry: Option<&Table>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_trace::{Site, State, StateKind, Task, Unit};
 
     #[test]
     fn curves_are_those_of_simulated_machines() {
@@ -287,6 +300,28 @@ mod tests {
         );
         assert_eq!(at(&[(1.0, 10.0), (2.0, 4.0)], 100.0), 4.0);
         assert_eq!(at(&[(4.0, 3.0)], 100.0), 3.0);
+    }
+
+    #[test]
+    fn time_between_bodies_is_the_launch_time_unless_the_thread_sleeps() {
+        let task = |start, end| Task {
+            number: start,
+            start: Some(start),
+            end: Some(end),
+            finished: Some(end),
+            unit: Some(0),
+            ..Task::default()
+        };
+        let trace = Trace {
+            units: vec![Unit { kind: "CPU".to_owned(), width: 1 }],
+            sites: vec![Site { name: "t".to_owned(), file: String::new(), line: 0, column: 0 }],
+            tasks: vec![task(10, 100), task(160, 200), task(210, 300)],
+            states: vec![State { start: 110, end: 150, kind: StateKind::Sleep, unit: Some(0), thread: 0 }],
+            ..Trace::default()
+        };
+        let (analysis, like) = (Analysis::of(&trace), MachineFile::like(&trace).unwrap());
+        assert_eq!(like.table["units"]["CPU"]["launch_ns"].as_float(), Some(10.0));
+        assert_eq!(launch_ns(&trace, &analysis, UnitKind::OpenCl), 0.0);
     }
 
     #[test]
