@@ -15,12 +15,12 @@ mkdir -p "$traces"
 [ -n "${TRACES:-}" ] || trap 'rm -rf "$traces"' EXIT
 
 declare -A arguments=(
-    [cholesky]="cholesky --size 1536 --tile 128"
-    [jacobi]="jacobi --size 2048 --block 512 --max-iterations 20 --tolerance 1e-30"
-    [cg]="cg --class A --storage rows --until 1e30"
-    [bt]="npb_mz bt --class A --niter 4 --fuse step"
-    [sp]="npb_mz sp --class A --niter 8 --fuse step"
-    [lu]="npb_mz lu --class A --niter 6 --fuse step"
+    [cholesky]="cholesky --size 3072 --tile 256"
+    [jacobi]="jacobi --size 2048 --block 512 --max-iterations 160 --tolerance 1e-30"
+    [cg]="cg --class B --storage rows --until 1e30"
+    [bt]="npb_mz bt --class A --niter 32 --fuse step"
+    [sp]="npb_mz sp --class A --niter 64 --fuse step"
+    [lu]="npb_mz lu --class A --niter 48 --fuse step"
 )
 [ $# -gt 0 ] || set -- cholesky jacobi cg bt sp lu
 runs=(1:CPU:1/stealing 2:CPU:1/stealing 2:CPU:1/eft 1:CPU:1,1:EMU:1/stealing 1:CPU:1,1:EMU:1/eft 1:OPENCL:1/stealing)
@@ -28,6 +28,7 @@ runs=(1:CPU:1/stealing 2:CPU:1/stealing 2:CPU:1/eft 1:CPU:1,1:EMU:1/stealing 1:C
 predictions=(
     "1:CPU:1/stealing 1:CPU:1/stealing 2:CPU:1/stealing"
     "2:CPU:1/stealing 1:CPU:1/stealing 2:CPU:1/stealing 2:CPU:1/eft"
+    "2:CPU:1/eft 2:CPU:1/eft"
     "1:CPU:1,1:EMU:1/stealing 1:CPU:1,1:EMU:1/stealing 1:CPU:1,1:EMU:1/eft"
     "1:OPENCL:1/stealing 1:OPENCL:1/stealing"
 )
