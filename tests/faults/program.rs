@@ -180,7 +180,8 @@ fn for_a_body(act: &mut Act) {
     }
 }
 
-/// Returns the bounding box of all elements of a data object that these acts access, or `None` if there are none.
+/// Returns the bounding box of all elements of a data object that these acts access, or `None` if no act names the data
+/// object. The box is empty if all parts are: around their positions, it could have elements in fewer dimensions.
 fn bounds(acts: &[Act], data: usize) -> Option<Part> {
     let mut parts = Vec::new();
     for act in acts {
@@ -191,6 +192,9 @@ fn bounds(acts: &[Act], data: usize) -> Option<Part> {
         }
     }
     let together = |a: Part, b: &Part| {
+        if a.volume() == 0 || b.volume() == 0 {
+            return if a.volume() == 0 { b.clone() } else { a };
+        }
         let ranges = [0, 1, 2].map(|d| {
             let (a, b) = (&a.ranges[d], &b.ranges[d]);
             a.start.min(b.start)..a.end.max(b.end)
