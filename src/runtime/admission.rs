@@ -112,6 +112,7 @@ impl Admission<'_> {
 
     /// Returns the kinds of unit that the task may run on, if its accesses do not overlap and some unit has a body and
     /// enough memory.
+    #[inline(always)] // as `side` and `facts`: three calls would be a tenth of an empty task's instructions
     fn kinds(&self) -> Result<Kinds, SubmitError> {
         let Self { door, name, records, .. } = *self;
         if let Some((first, second)) = overlap(records) {
@@ -134,6 +135,7 @@ impl Admission<'_> {
     }
 
     /// Returns the state that few tasks need, as far as the hints determine it.
+    #[inline(always)]
     fn side(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
         let mut side = self.facts()?;
         if let Some(demands) = self.hints.demands.as_ref().filter(|demands| !demands.uses.is_empty()) {
@@ -145,6 +147,7 @@ impl Admission<'_> {
     }
 
     /// Returns the facts that policies may query; `None` on the fast path, which has no policy.
+    #[inline(always)]
     fn facts(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
         if let Some(cost) = self.hints.cost.filter(|cost| !cost.is_finite() || *cost < 0.0) {
             return Err(SubmitError::Cost { task: self.name.into(), cost });
