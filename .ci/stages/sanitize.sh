@@ -9,8 +9,9 @@ if has valgrind; then
         binary=$(cargo test --no-run --message-format=json --quiet -p thalweg --all-features --test "$name" |
             sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p')
         # Without OpenCL, whose implementations open further libraries.
-        THALWEG_REQUIRE="" OCL_ICD_VENDORS=/nonexistent timeout 900 valgrind --quiet --error-exitcode=9 --leak-check=no \
-            --fair-sched=yes --suppressions=.ci/valgrind.supp "$binary" --quiet --test-threads=1
+        THALWEG_REQUIRE="" OCL_ICD_VENDORS=/nonexistent timeout 900 valgrind --quiet --error-exitcode=9 --leak-check=full \
+            --errors-for-leak-kinds=definite --show-leak-kinds=definite --fair-sched=yes \
+            --suppressions=.ci/valgrind.supp "$binary" --quiet --test-threads=1
     done
 else
     echo "valgrind is not installed: skipped"
