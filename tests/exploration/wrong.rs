@@ -196,6 +196,17 @@ fn accelerators_and_wrong_units_are_refused() {
 }
 
 #[test]
+fn changes_beyond_the_number_of_decisions_are_no_error() {
+    let explorer = Explorer::new().strategy(Strategy::Priorities { changes: usize::MAX });
+    let explored = explorer.run(0..10, |rt| {
+        task(rt, "first", || ());
+        task(rt, "second", || ());
+        rt.wait().unwrap();
+    });
+    assert_eq!(explored.unwrap().schedules, 10);
+}
+
+#[test]
 fn variable_selects_one_schedule_unless_it_is_empty() {
     const IN_CHILD: &str = "THALWEG_TEST_SCHEDULE";
     if std::env::var_os(IN_CHILD).is_some() {
