@@ -79,6 +79,17 @@ pub fn explore<T: PartialEq + Debug + Send>(
     Explorer::new().run(seeds, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
+/// Returns the value of the environment variable that selects a schedule. An empty value counts as not set.
+fn named_schedule() -> Option<String> {
+    let name = std::env::var_os(SCHEDULE)?.to_string_lossy().trim().to_owned();
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// Returns the text of a panic because of a name that no schedule has. `variable` is what sets the name, if anything.
+fn no_schedule(variable: &str, name: &str, problem: &str) -> String {
+    format!("cannot replay {variable}`{name}`: {problem}; try the name from the report of a failure")
+}
+
 /// How schedules are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -233,14 +244,17 @@ impl<'a> Explorer<'a> {
     /// task without noticing, or waits forever.
     ///
     /// # Panics
-    /// Panics if the environment variable `THALWEG_SCHEDULE` is set to something other than a schedule's name.
+    /// Panics if the environment variable `THALWEG_SCHEDULE` is set to something other than a schedule's name. An empty
+    /// variable counts as not set.
     pub fn run<T: PartialEq + Debug + Send>(
         &self,
         seeds: impl IntoIterator<Item = u64>,
         program: impl Fn(&Runtime) -> T + Sync,
     ) -> Result<Explored, Failure> {
-        if let Ok(name) = std::env::var(SCHEDULE) {
-            let trace = self.replay(&name, &program)?;
+        if let Some(name) = named_schedule() {
+            let schedule =
+                name.parse().unwrap_or_else(|problem| panic!("{}", no_schedule("THALWEG_SCHEDULE=", &name, problem)));
+            let trace = self.replayed(&schedule, &program)?;
             eprintln!("schedule {name}:\n{trace}");
             return Ok(Explored { schedules: 1, distinct: 1, is_complete: false });
         }
@@ -299,12 +313,19 @@ impl<'a> Explorer<'a> {
         schedule: &str,
         program: impl Fn(&Runtime) -> T + Sync,
     ) -> Result<String, Failure> {
-        let schedule: Schedule = schedule.parse().unwrap_or_else(|problem| {
-            panic!("cannot replay `{schedule}`: {problem}; try the name from the report of a failure")
-        });
+        let parsed = schedule.parse();
+        let parsed = parsed.unwrap_or_else(|problem| panic!("{}", no_schedule("", schedule, problem)));
+        self.replayed(&parsed, program)
+    }
+
+    fn replayed<T: PartialEq + Debug + Send>(
+        &self,
+        schedule: &Schedule,
+        program: impl Fn(&Runtime) -> T + Sync,
+    ) -> Result<String, Failure> {
         // Later schedules depend on figures of the first one.
         let (first, record) = self.judged(&Schedule::Listed(Vec::new()), &Record::default(), None, &program)?;
-        let (_, ran) = self.judged(&schedule, &record, Some(&first), &program)?;
+        let (_, ran) = self.judged(schedule, &record, Some(&first), &program)?;
         Ok(ran.trace)
     }
 

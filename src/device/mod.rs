@@ -57,6 +57,8 @@ pub(crate) use device::{
 };
 pub(crate) use discover::{MeterOf, Opened, open};
 pub(crate) use disk::Disk;
+#[cfg(unix)]
+pub(crate) use disk::UserFile;
 use emulated::Emulated;
 pub use emulated::EmulatedDevice;
 pub(crate) use guarded::Overrun;

@@ -271,7 +271,8 @@ impl std::error::Error for TaskFailure {
     }
 }
 
-/// All failures since the last wait, in the order in which they happened.
+/// All failures since the last wait, in the order in which they happened. Its text describes the first 20 of them and
+/// says how many others there are.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -285,6 +286,9 @@ impl std::error::Error for TaskFailure {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Failures(pub(crate) Vec<Arc<TaskFailure>>);
+
+/// The maximum number of failures that an error's text describes. A million tasks may fail for the same reason.
+const MOST_DESCRIBED: usize = 20;
 
 impl Failures {
     /// Returns the heading of the list; it is empty if only a policy failed, because then no task did.
@@ -303,10 +307,13 @@ impl Deref for Failures {
 
 impl fmt::Display for Failures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, failure) in self.0.iter().enumerate() {
+        for (i, failure) in self.0.iter().take(MOST_DESCRIBED).enumerate() {
             let separator = if i > 0 { "; " } else { "" };
             write!(f, "{separator}{failure}")?;
         }
-        Ok(())
+        match self.0.len().saturating_sub(MOST_DESCRIBED) {
+            0 => Ok(()),
+            others => write!(f, "; and {others} more"),
+        }
     }
 }

@@ -82,7 +82,8 @@ impl Choices {
             Plan::Random { seed, delays } => Source::Random { draw: Draw::new(seed), delays },
             Plan::Priorities { seed, changes, steps } => {
                 let mut draw = Draw::new(seed);
-                let changes = (0..changes).map(|_| draw.next() % steps.max(1)).collect();
+                // Further changes than there are decisions would fall on the same ones.
+                let changes = (0..steps.min(changes as u64)).map(|_| draw.next() % steps.max(1)).collect();
                 Source::Priorities { draw, of: FxHashMap::default(), changes, lowest: INITIAL }
             }
         };

@@ -98,6 +98,9 @@ mod system {
     use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_NORESERVE, MAP_PRIVATE, PROT_READ, PROT_WRITE};
     use std::ptr;
 
+    /// Number of pages that one call reports, so that a home of any size is reported without further memory.
+    const PAGES_AT_ONCE: usize = 4096;
+
     pub(super) fn map(bytes: usize) -> Option<*mut u8> {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         // SAFETY: this creates a new mapping, which does not affect any existing memory of ours.
@@ -135,13 +138,20 @@ mod system {
     pub(super) fn resident_bytes(first: *mut u8, bytes: usize) -> Option<usize> {
         let page = page_bytes()?;
         let begin = first.addr() / page * page;
-        let mut pages = vec![0u8; (first.addr() + bytes - begin).div_ceil(page)];
-        let base = first.wrapping_sub(first.addr() - begin);
-        // SAFETY: the vector has one byte for each page, and the call does not touch the memory at the queried
-        // addresses.
-        let result = unsafe { libc::mincore(base.cast(), pages.len() * page, pages.as_mut_ptr()) };
-        let resident = pages.iter().filter(|page| **page & 1 == 1).count();
-        (result == 0).then(|| bytes.min(resident * page))
+        let (count, base) = ((first.addr() + bytes - begin).div_ceil(page), first.wrapping_sub(first.addr() - begin));
+        let (mut states, mut resident) = ([0u8; PAGES_AT_ONCE], 0);
+        for index in (0..count).step_by(PAGES_AT_ONCE) {
+            let states = &mut states[..PAGES_AT_ONCE.min(count - index)];
+            let from = base.wrapping_add(index * page);
+            // SAFETY: the slice has one byte for each page, and the call does not touch the memory at the queried
+            // addresses.
+            let result = unsafe { libc::mincore(from.cast(), states.len() * page, states.as_mut_ptr()) };
+            if result != 0 {
+                return None;
+            }
+            resident += states.iter().filter(|state| **state & 1 == 1).count();
+        }
+        Some(bytes.min(resident * page))
     }
 }
 
@@ -181,7 +191,7 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn pages_become_resident_when_touched() {
-        let len = 1 << 20;
+        let len = 1 << 22; // more pages than one call reports
         let home = Reserved::new::<u64>(len);
         assert_eq!(resident_bytes(home.first(), 8 * len), 0);
         let middle = home.first().wrapping_add(4 * len);

@@ -8,8 +8,9 @@
 use super::door::is_countable;
 use super::runtime::Runtime;
 use crate::depend::Datum;
+use crate::device::UserFile;
 use crate::error::{FileError, SubmitError};
-use crate::ids::TaskId;
+use crate::ids::{SpaceId, TaskId};
 use crate::memory::dlpack::DlElement;
 use crate::memory::npy::{self, Header};
 use crate::memory::{Element, Shape};
@@ -22,7 +23,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A file that contains an array of elements of type `T` in `S` dimensions, in row-major order.
@@ -61,8 +62,7 @@ pub struct ArrayFile<T, S> {
 /// An open file.
 #[derive(Debug)]
 struct Opened {
-    path: PathBuf,
-    file: Arc<File>,
+    user: Arc<UserFile>,
     /// Position of the first element.
     first: u64,
     /// The rows that are data objects.
@@ -151,7 +151,8 @@ impl<T: DlElement, S: Shape> ArrayFile<T, S> {
                 ));
             }
         }
-        let opened = Opened { path: path.to_owned(), file: Arc::new(file), first, rows: Mutex::default() };
+        let user = Arc::new(UserFile { file: Arc::new(file), path: path.to_owned() });
+        let opened = Opened { user, first, rows: Mutex::default() };
         Ok(Self { opened: Arc::new(opened), shape, element: PhantomData })
     }
 
@@ -179,7 +180,13 @@ fn read_up_to(file: &File, bytes: &mut [u8], position: u64) -> io::Result<usize>
 }
 
 fn system(error: &io::Error) -> String {
-    format!("{error}; try a file that this process may read and write")
+    use io::ErrorKind::{FileTooLarge, InvalidInput, IsADirectory, NotSeekable, QuotaExceeded, StorageFull};
+    let hint = match error.kind() {
+        FileTooLarge | QuotaExceeded | StorageFull => "a smaller array, or another file system",
+        InvalidInput | IsADirectory | NotSeekable => "a regular file",
+        _ => "a file that this process may read and write",
+    };
+    format!("{error}; try {hint}")
 }
 
 impl Runtime {
@@ -201,15 +208,15 @@ impl Runtime {
     /// write.
     ///
     /// # Errors
-    /// Fails if there are no such rows, if the same `ArrayFile` has already opened some of them, or if the runtime has
-    /// no limit of host memory.
+    /// Fails if there are no such rows, if they exceed the limit of host memory together, if the same `ArrayFile` has
+    /// already opened some of them, or if the runtime has no limit of host memory.
     pub fn open_rows<T: DlElement, S: Shape>(
         &self,
         file: &ArrayFile<T, S>,
         rows: Range<usize>,
     ) -> Result<FileArray<T, S>, FileError> {
         let ArrayFile { opened, shape, .. } = file;
-        let refuse = |problem: String| Err(FileError::new("open", opened.path.clone(), problem));
+        let refuse = |problem: String| Err(FileError::new("open", opened.user.path.clone(), problem));
         let has_disk = self.door.driver.lets_homes_leave();
         let Some(threads) = self.door.driver.real().filter(|_| has_disk) else {
             return refuse("the runtime keeps all arrays in memory; try `host_memory` and `spill_to`".to_owned());
@@ -217,22 +224,29 @@ impl Runtime {
         if rows.start > rows.end || rows.end > shape[0] {
             return refuse(format!("it has no rows {rows:?}; try rows inside 0..{}", shape[0]));
         }
+        let row_bytes = (size_of::<T>() * shape[1..].iter().product::<usize>()) as u64;
+        let (bytes, limit) = (row_bytes * rows.len() as u64, self.machine().capacity_bytes(SpaceId::HOST));
+        if bytes > limit {
+            return refuse(format!(
+                "rows {rows:?} have {bytes} bytes, and host memory is limited to {limit}; try fewer rows at a time"
+            ));
+        }
         let mut taken = opened.rows.lock();
         if let Some(other) = taken.iter().find(|other| other.start < rows.end && rows.start < other.end) {
             return refuse(format!(
-                "rows {other:?} are a data object already, which rows {rows:?} overlap; try that one"
+                "rows {other:?} are a data object already, which rows {rows:?} overlap; try that one, or opening the \
+                 file again after `save`"
             ));
         }
         taken.push(rows.clone());
         drop(taken);
-        let row_bytes = (size_of::<T>() * shape[1..].iter().product::<usize>()) as u64;
         let mut extents = S::zeros(shape.len());
         extents.slice_mut().copy_from_slice(shape);
         extents[0] = rows.len();
         let (data, first) = (self.zeros(extents), opened.first + row_bytes * rows.start as u64);
         let datum: &Datum = &data.cell.datum;
         if datum.bytes() > 0 {
-            threads.open(datum, opened.file.clone(), first);
+            threads.open(datum, opened.user.clone(), first);
         }
         Ok(FileArray { data, opened: opened.clone(), first })
     }
@@ -250,8 +264,9 @@ impl<T: Element, S: Shape> FileArray<T, S> {
         let body = move |_: &crate::Context, view: S::View<'_, T>| {
             let view: ArrayView<'_, T, S> = view.into();
             let elements = view.as_slice().expect("the home of a file is contiguous");
-            opened.file.write_all_at(bytemuck::cast_slice(elements), first)?;
-            opened.file.sync_data()
+            let file = &opened.user.file;
+            file.write_all_at(bytemuck::cast_slice(elements), first)?;
+            file.sync_data()
         };
         rt.task("save", self.data.input()).host(body).submit()
     }
@@ -267,12 +282,15 @@ impl<T, S: Shape> Deref for FileArray<T, S> {
 
 impl<T, S> fmt::Debug for ArrayFile<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ArrayFile").field("path", &self.opened.path).field("shape", &self.shape).finish()
+        f.debug_struct("ArrayFile").field("path", &self.opened.user.path).field("shape", &self.shape).finish()
     }
 }
 
 impl<T, S: Shape> fmt::Debug for FileArray<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileArray").field("path", &self.opened.path).field("first", &self.first).finish_non_exhaustive()
+        f.debug_struct("FileArray")
+            .field("path", &self.opened.user.path)
+            .field("first", &self.first)
+            .finish_non_exhaustive()
     }
 }

@@ -94,13 +94,18 @@ impl Demands {
     #[cold]
     pub(super) fn add_resources(&self, task: &str, turns: &mut Turns) -> Result<(), SubmitError> {
         for (resource, amount) in &self.uses {
-            let name = || format!("it uses {amount} of resource `{}`", resource.name());
+            let name = |amount: f64| format!("it uses {amount} of resource `{}`", resource.name());
             let refusal = |problem: String| Err(SubmitError::Resource { task: task.into(), problem });
             let Some(parts) = resource::parts(*amount) else {
-                return refusal(format!("{}; try an amount from 0 to {}", name(), resource.total()));
+                return refusal(format!("{}; try an amount from 0 to {}", name(*amount), resource.total()));
             };
-            if parts > 0 && turns.use_resource(resource.line(), parts) > resource.line().capacity() {
-                return refusal(format!("{}, which has {}; try an amount up to that", name(), resource.total()));
+            let sum = if parts > 0 { turns.use_resource(resource.line(), parts) } else { 0 };
+            if sum > resource.line().capacity() {
+                return refusal(format!(
+                    "{}, which has {}; try an amount up to that",
+                    name(resource::amount(sum)),
+                    resource.total()
+                ));
             }
         }
         Ok(())

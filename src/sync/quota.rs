@@ -18,9 +18,10 @@ pub(crate) struct Quota {
 
 #[derive(Debug, Default)]
 struct State {
-    used: u64,
+    /// Sum of the shares. Each is a `u64` that a program chooses, so their sum can be larger.
+    used: u128,
     /// Amount beyond the limit that may currently be used.
-    granted: u64,
+    granted: u128,
     waiting: Vec<Waker>,
 }
 
@@ -39,25 +40,24 @@ impl Quota {
     /// Returns a share of this amount if it fits, or if there is no other share.
     pub(crate) fn try_take(self: &Arc<Self>, amount: u64) -> Option<Share> {
         let mut state = self.state.lock();
-        let limit = self.limit.saturating_add(state.granted);
-        if state.used > 0 && state.used.saturating_add(amount) > limit {
+        if state.used > 0 && state.used + u128::from(amount) > u128::from(self.limit) + state.granted {
             return None;
         }
-        state.used += amount;
+        state.used += u128::from(amount);
         drop(state);
         Some(Share { of: self.clone(), amount })
     }
 
     /// Returns a share of this amount, whether it fits or not.
     pub(crate) fn take(self: &Arc<Self>, amount: u64) -> Share {
-        self.state.lock().used += amount;
+        self.state.lock().used += u128::from(amount);
         Share { of: self.clone(), amount }
     }
 
     /// Returns whether less is used than the limit, or what was granted.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.state.lock();
-        state.used == 0 || state.used < self.limit.saturating_add(state.granted)
+        state.used == 0 || state.used < u128::from(self.limit) + state.granted
     }
 
     /// Wakes `waker` when a share is next returned.
@@ -70,15 +70,15 @@ impl Quota {
     /// Allows three times as much again as is used now, until no more than the limit is used.
     pub(crate) fn grant(&self) {
         let mut state = self.state.lock();
-        state.granted = state.used.saturating_mul(4).saturating_sub(self.limit);
+        state.granted = state.used.saturating_mul(4).saturating_sub(self.limit.into());
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         let mut state = self.of.state.lock();
-        state.used -= self.amount;
-        if state.used <= self.of.limit {
+        state.used -= u128::from(self.amount);
+        if state.used <= self.of.limit.into() {
             state.granted = 0;
         }
         let waiting = std::mem::take(&mut state.waiting);
@@ -105,5 +105,16 @@ mod tests {
         drop((granted, first));
         assert!(quota.try_take(61).is_none(), "the grant has ended");
         drop(second);
+    }
+
+    #[test]
+    fn sum_may_exceed_the_largest_share() {
+        let quota = Quota::new(u64::MAX);
+        let shares = [quota.take(u64::MAX), quota.take(u64::MAX)];
+        assert!(quota.try_take(1).is_none() && !quota.has_room(), "the limit is exceeded");
+        quota.grant();
+        assert!(quota.try_take(u64::MAX).is_some());
+        drop(shares);
+        assert!(quota.try_take(u64::MAX).is_some() && quota.has_room());
     }
 }

@@ -72,6 +72,11 @@ thread_local! {
     static LOCALS: RefCell<Locals> = const { RefCell::new(Locals { latest: None, others: Vec::new() }) };
 }
 
+/// Returns the text as a value of a fact, which ends with its line.
+pub(crate) fn fact(text: &str) -> String {
+    text.replace(['\n', '\t'], " ")
+}
+
 impl Tracer {
     /// Creates the file and starts tracing. `facts` consists of lines `key TAB value` about the run.
     ///

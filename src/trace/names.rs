@@ -3,7 +3,7 @@
 //! Invariant: a name is entered here before the first record that refers to it. So a writer that takes the records
 //! first and the names second has the names for all of these records.
 
-use super::Describe;
+use super::{Describe, fact};
 use crate::ids::DataId;
 use crate::region::Block;
 use crate::sync::CallSite;
@@ -96,7 +96,7 @@ impl Names {
         let number = known.unwrap_or(names.len()).min(NO_POLICY.into());
         if known.is_none() && number < NO_POLICY.into() {
             names.push(name);
-            unwritten.extend(format!("policy\t{number} {}\n", name.replace(['\n', '\t'], " ")).into_bytes());
+            unwritten.extend(format!("policy\t{number} {}\n", fact(name)).into_bytes());
         }
         number as u8
     }

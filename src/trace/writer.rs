@@ -3,6 +3,7 @@
 //! If writing fails, the error is logged once and the trace ends at that point; the program continues.
 
 use super::Order;
+use super::fact;
 use super::lane::{Chunk, Chunks, Lane};
 use super::names::Names;
 use crate::sync::start;
@@ -108,7 +109,7 @@ impl Writer {
     /// Registers a thread that records from now on, starting with this chunk.
     pub(super) fn enter(&self, chunk: Arc<Chunk>) -> Arc<Lane> {
         let number = self.inner.next_thread.fetch_add(1, Ordering::Relaxed);
-        let name = std::thread::current().name().unwrap_or("").replace(['\n', '\t'], " ");
+        let name = fact(std::thread::current().name().unwrap_or(""));
         self.inner.threads.lock().push_str(&format!("thread\t{number} {name}\n"));
         let chunks = Chunks::begin(chunk);
         let lane = Arc::new(Lane { thread: number, chunks: Mutex::new(chunks) });

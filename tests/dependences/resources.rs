@@ -134,7 +134,7 @@ fn impossible_uses_are_refused() {
         assert_eq!(refused(task().uses(resource, amount).submit()), format!("cannot submit task `t`: {problem}"));
     }
     let sum = refused(task().uses(&license, 2).uses(&license, 1.5).submit());
-    assert!(sum.ends_with("which has 3; try an amount up to that"), "{sum}");
+    assert!(sum.ends_with(": it uses 3.5 of resource `license`, which has 3; try an amount up to that"), "{sum}");
     rt.wait().unwrap();
 }
 

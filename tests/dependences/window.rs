@@ -195,3 +195,17 @@ fn submission_in_a_body_does_not_wait_for_bytes_and_every_end_returns_them() {
         assert_eq!(most_bytes(&rt, &[100; 10]), 100);
     });
 }
+
+#[test]
+fn bytes_of_pending_tasks_may_exceed_a_machine_word() {
+    watched("huge", || {
+        let rt = builder("1:CPU:1", false).max_pending_bytes(u64::MAX).throttle_submissions(false).build().unwrap();
+        let (open, opened) = gate();
+        rt.task("held", ()).cpu(move |_, ()| opened()).allocates(u64::MAX).submit().unwrap();
+        rt.task("next", ()).cpu(|_, ()| ()).allocates(u64::MAX).submit().unwrap();
+        assert!(!rt.wait_for_room(Duration::ZERO), "twice the window is pending");
+        drop(open);
+        rt.wait().unwrap();
+        assert!(rt.wait_for_room(Duration::ZERO));
+    });
+}

@@ -1,6 +1,9 @@
 //! Exploration of schedules (`thalweg::check`): errors that it finds, correct programs that it passes, and the
 //! determinism of its schedules.
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod correct;
 mod counts;
 mod wrong;

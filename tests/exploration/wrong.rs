@@ -1,5 +1,6 @@
 //! Wrong programs. Each passes in the order of submission, and each is found within 1000 schedules.
 
+use crate::common::again;
 use crate::{on, task};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -192,4 +193,39 @@ fn accelerators_and_wrong_units_are_refused() {
     assert!(error.message.contains("CUDA"), "{error}");
     let error = on("1:NOTHING:1").run(0..1, |_| ()).unwrap_err();
     assert!(error.message.contains("NOTHING"), "{error}");
+}
+
+#[test]
+fn changes_beyond_the_number_of_decisions_are_no_error() {
+    let explorer = Explorer::new().strategy(Strategy::Priorities { changes: usize::MAX });
+    let explored = explorer.run(0..10, |rt| {
+        task(rt, "first", || ());
+        task(rt, "second", || ());
+        rt.wait().unwrap();
+    });
+    assert_eq!(explored.unwrap().schedules, 10);
+}
+
+#[test]
+fn variable_selects_one_schedule_unless_it_is_empty() {
+    const IN_CHILD: &str = "THALWEG_TEST_SCHEDULE";
+    if std::env::var_os(IN_CHILD).is_some() {
+        let program = |rt: &Runtime| {
+            task(rt, "task", || ());
+            rt.wait().unwrap();
+        };
+        let ran = std::panic::catch_unwind(|| thalweg::check::explore(0..3, program).schedules);
+        return ran.into_iter().for_each(|schedules| eprintln!("{schedules} schedules ran"));
+    }
+    let cases = [
+        ("", "3 schedules ran"),
+        (" ", "3 schedules ran"),
+        ("7", "1 schedules ran"),
+        ("seven", "cannot replay THALWEG_SCHEDULE=`seven`: it is neither a seed nor a path; try the name"),
+    ];
+    for (value, expected) in cases {
+        let variables = [(IN_CHILD, "1"), ("THALWEG_SCHEDULE", value)];
+        let said = again("wrong::variable_selects_one_schedule_unless_it_is_empty", &variables);
+        assert!(said.contains(expected), "{value}: {said}");
+    }
 }

@@ -169,3 +169,16 @@ fn debug_of_a_refusal_equals_its_display() {
     let RunError::Refused(refused) = refused else { unreachable!() };
     assert_eq!(format!("{refused:?}"), refused.to_string());
 }
+
+#[test]
+fn text_of_many_failures_describes_the_first_ones() {
+    let rt = runtime("1:CPU:1");
+    for count in [20, 1000] {
+        (0..count).for_each(|_| _ = rt.task("fails", ()).cpu(|_, ()| Err("no")).submit().unwrap());
+        let error = rt.wait().unwrap_err();
+        let text = error.to_string();
+        assert_eq!(failed(Err(error)).len(), count, "the value has all of them");
+        assert_eq!(text.matches("`fails`").count(), 20, "{text}");
+        assert_eq!(text.ends_with("; and 980 more"), count == 1000, "{text}");
+    }
+}

@@ -23,6 +23,7 @@ fn environment_sets_units_and_scheduler_unless_the_program_does() {
         child(this, "wrong units", &[("THALWEG_UNITS", "3:TPU:1")]);
         child(this, "wrong scheduler", &[("THALWEG_SCHEDULER", "fastest")]);
         child(this, "wrong log", &[("THALWEG_LOG", "loud")]);
+        child(this, "wrong switch", &[("THALWEG_EXACT_MEMORY", "yes")]);
         return;
     };
     let build = |builder: thalweg::Builder| builder.build().map(|rt| format!("{rt:?}"));
@@ -55,6 +56,10 @@ fn environment_sets_units_and_scheduler_unless_the_program_does() {
         "wrong log" => {
             let error = refused(build(Runtime::builder()));
             assert!(error.starts_with("THALWEG_LOG: `loud` is not a level; try one of off, error, warn"), "{error}");
+        }
+        "wrong switch" => {
+            let error = refused(build(Runtime::builder().compute_units("1:CPU:1")));
+            assert_eq!(error, "THALWEG_EXACT_MEMORY: `yes` is not a choice; try 1 or 0");
         }
         other => panic!("{other}"),
     }

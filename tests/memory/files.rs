@@ -71,7 +71,7 @@ fn raw_file_is_an_array_from_its_first_byte() {
     assert_eq!(rt.read(part.all()).unwrap(), [2.5, 3.5]);
     let refusal = words(rt.open_rows(&file, 0..2));
     assert!(
-        refusal.ends_with("rows 1..3 are a data object already, which rows 0..2 overlap; try that one"),
+        refusal.ends_with("rows 1..3 are a data object already, which rows 0..2 overlap; try that one, or opening the file again after `save`"),
         "{refusal}"
     );
     assert!(words(rt.open_rows(&file, 2..4)).ends_with("it has no rows 2..4; try rows inside 0..3"));
@@ -119,6 +119,40 @@ fn file_truncated_after_it_was_opened_fails_the_task_that_needs_it() {
     let file = ArrayFile::<u8, Ix1>::open_raw(&path.0, 4096).unwrap();
     let [first, last] = [0..2048, 2048..4096].map(|rows| rt.open_rows(&file, rows).unwrap());
     fs::OpenOptions::new().write(true).open(&path.0).unwrap().set_len(3000).unwrap();
-    assert!(rt.read(last.all()).is_err(), "its end is missing");
+    let error = words(rt.read(last.all()));
+    let found = format!("file {}: read failed (system error 0: the file ends before the content)", path.0.display());
+    assert!(error.contains(&found), "{error}");
     assert_eq!(rt.read(first.all()).unwrap(), vec![7; 2048], "the other rows are unaffected");
+}
+
+#[test]
+fn rows_that_exceed_host_memory_are_refused() {
+    let path = Temporary::new("large.npy");
+    let rt = limited(1 << 16);
+    // A sparse file that neither the disk nor memory could hold.
+    drop(ArrayFile::<f64, Ix1>::create(&path.0, 1 << 37).unwrap());
+    let error = words(rt.open_array::<f64, Ix1>(&path.0));
+    let problem =
+        "rows 0..137438953472 have 1099511627776 bytes, and host memory is limited to 65536; try fewer rows at a time";
+    assert!(error.ends_with(problem), "{error}");
+    let file = ArrayFile::<f64, Ix1>::open(&path.0).unwrap();
+    assert!(rt.open_rows(&file, 0..(1 << 13) + 1).is_err());
+    let rows = rt.open_rows(&file, 1..(1 << 13) + 1).unwrap();
+    assert_eq!(rt.read(rows.slice(0..2)).unwrap(), [0.0; 2]);
+}
+
+#[test]
+fn refused_file_comes_with_a_fitting_hint() {
+    let cases = [
+        ("/dev/full", "a smaller array, or another file system"),
+        ("/dev/null", "a regular file"),
+        ("/nonexistent/x.npy", "a file that this process may read and write"),
+    ];
+    for (path, hint) in cases.into_iter().filter(|_| cfg!(target_os = "linux")) {
+        let error = words(ArrayFile::<f64, Ix1>::create(path, 8));
+        assert!(
+            error.starts_with(&format!("cannot create {path}: ")) && error.ends_with(&format!("; try {hint}")),
+            "{error}"
+        );
+    }
 }

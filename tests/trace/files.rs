@@ -150,3 +150,14 @@ fn abandoned_runtime_leaves_a_readable_file_in_which_the_endless_task_has_no_end
         assert_eq!(std::fs::read(&file).unwrap(), bytes, "the trace has ended");
     }
 }
+
+#[test]
+fn name_of_several_lines_adds_no_facts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.thw");
+    let builder = Runtime::builder().compute_units("1:CPU:1").name("two\nunit\tCPU 7").trace(&file);
+    submit_some(&builder.build().unwrap(), 1);
+    let trace = Trace::read(&file).unwrap();
+    assert_eq!(trace.units.len(), 1, "{:?}", trace.units);
+    assert_eq!(trace.facts["runtime"], "two unit CPU 7");
+}

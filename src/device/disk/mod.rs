@@ -35,6 +35,7 @@ use crate::error::DeviceError;
 use crate::kernel::DeviceSite;
 use direct::Direct;
 use parking_lot::Mutex;
+pub(crate) use slots::UserFile;
 use slots::{Slot, Slots};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -83,7 +84,7 @@ impl Disk {
     }
 
     /// Makes a part of a file of the user a slot, whose content begins at this position.
-    pub(crate) fn adopt(&self, file: Arc<File>, position: u64) -> Buffer {
+    pub(crate) fn adopt(&self, file: Arc<UserFile>, position: u64) -> Buffer {
         let slot = Slot::adopt(&self.slots, file, position);
         Buffer::new(slot.first as usize, slot)
     }
@@ -95,7 +96,7 @@ impl Disk {
         match (user, direct) {
             (None, Some(direct)) => Route::Direct(direct),
             (None, None) => Route::Cached(self.file.clone(), first),
-            (Some((file, at)), _) => Route::Cached(file, at),
+            (Some((user, at)), _) => Route::Cached(user.file.clone(), at),
         }
     }
 
@@ -115,7 +116,7 @@ impl Disk {
                 })
             }
         };
-        written.map_err(|error| self.error("write", &error))?;
+        written.map_err(|error| self.error(first, "write", &error))?;
         self.slots.lock().end_write(first, hasher.finalize());
         Ok(())
     }
@@ -136,17 +137,28 @@ impl Disk {
                 })
             }
         };
-        read.map_err(|error| self.error("read", &error))?;
-        match self.slots.lock().is_expected(first, hasher.finalize()) {
+        read.map_err(|error| self.error(first, "read", &error))?;
+        let is_expected = self.slots.lock().is_expected(first, hasher.finalize());
+        match is_expected {
             true => Ok(()),
-            false => Err(DeviceError::Corrupted { device: self.name.clone(), bytes }),
+            false => Err(DeviceError::Corrupted { device: self.name_of(first), bytes }),
         }
     }
 
+    /// Returns the name of the file that contains a slot.
     #[cold]
-    fn error(&self, call: &'static str, error: &io::Error) -> DeviceError {
-        let (device, code) = (self.name.clone(), error.raw_os_error().unwrap_or(0));
-        let said = error.to_string();
+    fn name_of(&self, first: u64) -> String {
+        let user = self.slots.lock().file_of_user(first);
+        user.map_or_else(|| self.name.clone(), |(user, _)| format!("file {}", user.path.display()))
+    }
+
+    #[cold]
+    fn error(&self, first: u64, call: &'static str, error: &io::Error) -> DeviceError {
+        let (device, code) = (self.name_of(first), error.raw_os_error().unwrap_or(0));
+        let said = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "the file ends before the content".to_owned(),
+            _ => error.to_string(),
+        };
         let what = said.split(" (os error").next().unwrap_or_default().to_owned();
         DeviceError::Call { device, call, api: API, code, what }
     }
@@ -249,7 +261,8 @@ mod tests {
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, b"0123456789").unwrap();
         let file = Arc::new(OpenOptions::new().read(true).write(true).open(&path).unwrap());
-        let slots = [2, 6].map(|position| disk.adopt(file.clone(), position));
+        let user = Arc::new(UserFile { file: file.clone(), path: path.clone() });
+        let slots = [2, 6].map(|position| disk.adopt(user.clone(), position));
         let mut found = [0; 3];
         disk.read(slots[0].base() as u64, &mut found).unwrap();
         assert_eq!(&found, b"234", "content from the beginning");
@@ -257,7 +270,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"012345abc9");
         file.write_all_at(b"B", 7).unwrap();
         assert!(matches!(disk.read(slots[1].base() as u64, &mut found), Err(DeviceError::Corrupted { .. })));
-        let beyond = disk.adopt(file.clone(), 9);
+        let beyond = disk.adopt(user, 9);
         assert!(matches!(disk.read(beyond.base() as u64, &mut found), Err(DeviceError::Call { call: "read", .. })));
         let numbers = [slots[0].base() as u64, beyond.base() as u64];
         drop((slots, beyond));

@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Slots begin and end at multiples of this size, which is a multiple of the block size of almost all disks.
@@ -10,6 +11,13 @@ pub(super) const SLOT_BYTES: u64 = 4096;
 
 /// The number of the first slot in a file of the user, beyond all positions in the file of slots.
 const FILES: u64 = 1 << 62;
+
+/// A file of the user, and its path for errors.
+#[derive(Debug)]
+pub(crate) struct UserFile {
+    pub(crate) file: Arc<File>,
+    pub(crate) path: PathBuf,
+}
 
 /// All slots of a disk.
 #[derive(Debug, Default)]
@@ -21,7 +29,7 @@ pub(super) struct Slots {
     /// The checksums of the slots in use, by their first byte.
     checksums: FxHashMap<u64, u32>,
     /// The slots in files of the user: the file, and the position of the first byte.
-    files: FxHashMap<u64, (Arc<File>, u64)>,
+    files: FxHashMap<u64, (Arc<UserFile>, u64)>,
     /// Number of such slots so far.
     opened: u64,
 }
@@ -49,7 +57,7 @@ impl Slot {
     }
 
     /// Makes a part of a file of the user a slot, whose content begins at this position.
-    pub(super) fn adopt(slots: &Arc<Mutex<Slots>>, file: Arc<File>, position: u64) -> Self {
+    pub(super) fn adopt(slots: &Arc<Mutex<Slots>>, file: Arc<UserFile>, position: u64) -> Self {
         let mut all = slots.lock();
         let first = FILES + all.opened;
         all.opened += 1;
@@ -72,7 +80,7 @@ impl Drop for Slot {
 
 impl Slots {
     /// Returns the file of the user and the position of a slot's first byte, if the slot is in such a file.
-    pub(super) fn file_of_user(&self, first: u64) -> Option<(Arc<File>, u64)> {
+    pub(super) fn file_of_user(&self, first: u64) -> Option<(Arc<UserFile>, u64)> {
         self.files.get(&first).cloned()
     }
 

@@ -6,6 +6,8 @@ use super::host::Host;
 use super::hosting::{Hosting, hosting_of};
 use super::ready::{OwnQueue, ReadyQueues};
 use crate::depend::{Datum, Entrance, Kinds, OwnedTask};
+#[cfg(unix)]
+use crate::device::UserFile;
 use crate::device::{Buffer, Device, Disk};
 use crate::driver::Driver;
 use crate::driver::shared::Shared;
@@ -16,8 +18,6 @@ use crate::memory::DataCell;
 use crate::memory::dlpack::{DlDevice, LentSite};
 use crate::region::{Block, MAX_DIMS};
 use parking_lot::{Mutex, MutexGuard};
-#[cfg(unix)]
-use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -209,7 +209,7 @@ impl Threads {
 
     /// Makes a part of a file the first replica of a new data object, which has a home that can leave for the disk.
     #[cfg(unix)]
-    pub(crate) fn open(&self, datum: &Datum, file: Arc<File>, position: u64) {
+    pub(crate) fn open(&self, datum: &Datum, file: Arc<UserFile>, position: u64) {
         let engine = &self.shared.engine;
         let replica = engine.new_replica();
         let disk = self.placed().open(replica, file, position);

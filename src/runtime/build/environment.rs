@@ -56,6 +56,14 @@ pub(super) fn sanitize() -> Result<bool, BuildError> {
     flag("THALWEG_SANITIZE")
 }
 
+/// Checks the variable that requests exact allocations of device memory, which devices read when they are opened.
+///
+/// # Errors
+/// Fails if the value is neither 0 nor 1.
+pub(super) fn check_exact_memory() -> Result<(), BuildError> {
+    flag("THALWEG_EXACT_MEMORY").map(drop)
+}
+
 /// Returns the value of a variable that is 1 or 0. An unset variable counts as 0.
 fn flag(name: &'static str) -> Result<bool, BuildError> {
     match text(name).as_deref() {

@@ -51,6 +51,7 @@ impl Builder {
     #[cfg_attr(not(feature = "sim"), allow(unused_mut, reason = "nothing is taken out of it then"))]
     fn build_silent(mut self) -> Result<Runtime, BuildError> {
         crate::log::check()?;
+        environment::check_exact_memory()?;
         if self.name.as_ref().is_some_and(|name| name.is_empty() || name.contains('\0')) {
             let problem = "a runtime's name must not be empty or contain a NUL byte; try another one".to_owned();
             return Err(BuildError::Argument { argument: "name", problem });

@@ -137,11 +137,11 @@ impl Builder {
         };
         let mut facts = format!(
             "program\t{}\nprocess\t{}\nruntime\t{}\nversion\t{}\nscheduler\t{}\n",
-            std::env::current_exe().unwrap_or_default().display(),
+            trace::fact(&std::env::current_exe().unwrap_or_default().to_string_lossy()),
             std::process::id(),
-            self.name.as_deref().unwrap_or_default(),
+            trace::fact(self.name.as_deref().unwrap_or_default()),
             env!("CARGO_PKG_VERSION"),
-            placement.map_or("stealing", Placement::policy_name),
+            trace::fact(placement.map_or("stealing", Placement::policy_name)),
         );
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let _ = writeln!(facts, "started\t{}", started.as_nanos());

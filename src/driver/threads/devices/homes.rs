@@ -3,10 +3,11 @@
 use super::page_locks::PageLock;
 use super::{Devices, Memory};
 use crate::coherence::ReplicaId;
+#[cfg(unix)]
+use crate::device::UserFile;
 use crate::ids::{DataId, SpaceId};
 use crate::memory::{DataCell, free_pages};
 use crate::region::MAX_DIMS;
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -103,7 +104,7 @@ impl Devices {
     /// # Panics
     /// Panics if there is no disk.
     #[cfg(unix)]
-    pub(in crate::driver::threads) fn open(&self, replica: ReplicaId, file: Arc<File>, position: u64) -> SpaceId {
+    pub(in crate::driver::threads) fn open(&self, replica: ReplicaId, file: Arc<UserFile>, position: u64) -> SpaceId {
         let disk = self.disk.as_ref().expect("only a runtime with a disk opens files");
         self.replicas.insert(replica, Memory { buffer: disk.adopt(file, position), strides: None });
         self.spaces().last().expect("the disk is a device")
