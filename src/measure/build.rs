@@ -5,7 +5,7 @@ use crate::energy::{EnergyMeter, MeterError, measure_energy};
 use crate::sched::fpm::{FpmError, Profile};
 use crate::sync::start_scoped;
 use std::fmt;
-use std::sync::Barrier;
+use std::sync::{Barrier, OnceLock};
 use std::thread::{Builder, ScopedJoinHandle, scope};
 use std::time::{Duration, Instant};
 
@@ -73,6 +73,14 @@ pub enum MeasureError {
     /// The energy could not be measured.
     #[error(transparent)]
     Meter(#[from] MeterError),
+    /// The system could not start a thread for each component, so none of them ran.
+    #[error("cannot start a thread for the component `{component}`: {problem}; try fewer components")]
+    Thread {
+        /// The first component without a thread.
+        component: String,
+        /// The system's reason.
+        problem: String,
+    },
 }
 
 /// Measures the time of every component at every size, with all components running concurrently, until each mean is
@@ -80,7 +88,8 @@ pub enum MeasureError {
 /// not known, because the remaining components have to be measured alongside it.
 ///
 /// # Errors
-/// Returns [`MeasureError::Profile`] if the sizes do not ascend from 1 or a component reports an invalid time.
+/// Returns [`MeasureError::Profile`] if the sizes do not ascend from 1 or a component reports an invalid time, and
+/// [`MeasureError::Thread`] if the system cannot start a thread for each component.
 ///
 /// # Panics
 /// If a component panics.
@@ -109,7 +118,8 @@ pub fn build_profiles(
         let mut values = vec![Values::default(); components.len()];
         let start = Instant::now();
         loop {
-            for ((name, values), value) in names.iter().zip(&mut values).zip(run_together(&mut components, *size)) {
+            let together = run_together(&mut components, *size, |_| Builder::new())?;
+            for ((name, values), value) in names.iter().zip(&mut values).zip(together) {
                 values.0.push(sane(name, *size, value)?);
             }
             if values.iter().all(|values| values.is_enough(stop)) || is_over(stop, values[0].0.len(), start.elapsed()) {
@@ -126,7 +136,8 @@ pub fn build_profiles(
 /// runs.
 ///
 /// # Errors
-/// Same as for [`build_profiles`]; also [`MeasureError::Meter`] if the meter cannot be read.
+/// Returns [`MeasureError::Profile`] if the sizes do not ascend from 1 or the meter shows an invalid energy, and
+/// [`MeasureError::Meter`] if the meter cannot be read.
 ///
 /// ```
 /// use thalweg::energy::FileMeter;
@@ -180,20 +191,31 @@ fn profile(name: String, points: Vec<Point>) -> Result<MeasuredProfile, MeasureE
     Ok(MeasuredProfile { profile: Profile::new(name, means)?, points })
 }
 
-/// Runs all components once, starting simultaneously. Returns each component's time.
-fn run_together(components: &mut [Component<'_>], size: u64) -> Vec<f64> {
-    let barrier = &Barrier::new(components.len());
+/// Runs all components once, starting simultaneously on threads that `thread` describes. Returns each component's time.
+/// If a thread is missing, no component runs.
+fn run_together(
+    components: &mut [Component<'_>],
+    size: u64,
+    thread: impl Fn(&Component<'_>) -> Builder,
+) -> Result<Vec<f64>, MeasureError> {
+    let (is_complete, barrier) = (&OnceLock::<bool>::new(), &Barrier::new(components.len()));
     scope(|scope| {
-        let run = |component| {
+        let started = components.iter_mut().map(|component| {
+            let (builder, name) = (thread(component), component.name.clone());
             let run = move || {
-                barrier.wait();
-                Component::timed(component, size)
+                is_complete.wait().then(|| {
+                    barrier.wait();
+                    component.timed(size)
+                })
             };
-            start_scoped(Builder::new(), scope, run).expect("the system can start a thread for each component")
-        };
-        let running: Vec<_> = components.iter_mut().map(run).collect();
-        let ended = running.into_iter().map(ScopedJoinHandle::join);
-        ended.map(|took| took.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            let started = start_scoped(builder, scope, run);
+            started.map_err(|error| MeasureError::Thread { component: name, problem: error.to_string() })
+        });
+        let started: Result<Vec<_>, _> = started.collect();
+        is_complete.set(started.is_ok()).expect("only this thread tells the others");
+        let ended = started?.into_iter().map(ScopedJoinHandle::join);
+        let times = ended.map(|time| time.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        Ok(times.map(|time| time.expect("all threads were started, so each component has run")).collect())
     })
 }
 
@@ -259,6 +281,23 @@ mod tests {
     fn panic_of_a_component_is_propagated() {
         let components = vec![Component::new("a", |_| ()), Component::new("b", |_| panic!("no memory"))];
         let _ = build_profiles(components, &[1], &Stop::default());
+    }
+
+    #[test]
+    fn missing_thread_is_an_error_and_no_component_runs() {
+        let runs = &AtomicUsize::new(0);
+        let counted = |name| Component::new(name, |_| _ = runs.fetch_add(1, SeqCst));
+        let mut components = ["a", "b", "c"].map(counted);
+        // No system has room for such a stack.
+        let thread = |component: &Component<'_>| match &*component.name {
+            "b" => Builder::new().stack_size(usize::MAX / 4),
+            _ => Builder::new(),
+        };
+        let error = run_together(&mut components, 1, thread).unwrap_err().to_string();
+        assert!(error.starts_with("cannot start a thread for the component `b`: "), "{error}");
+        assert_eq!(runs.load(SeqCst), 0);
+        assert_eq!(run_together(&mut components, 1, |_| Builder::new()).unwrap().len(), 3);
+        assert_eq!(runs.load(SeqCst), 3);
     }
 
     /// A meter that simulates 3 J per unit of size and fails after a given number of readings.

@@ -1,25 +1,18 @@
 //! A copy of a region between guard zones, for one body under the access sanitizer.
 //!
 //! Zones lie in front of the copy, after it and between its rows. Their content, and the content of an output that was
-//! not written yet, are two different NaNs in every floating-point format, so arithmetic carries them into results,
-//! where they are recognized.
+//! not written yet, are [patterns](Pattern) by which they are recognized.
 //!
 //! This module never decides which regions are copied, and knows no tasks. Invariant: the layout has a gap between rows
 //! exactly where the original has one, so a contiguous region stays contiguous. Each stride is a multiple of the next
 //! inner one, because Fortran describes sections of sections only by such strides.
 
+use super::pattern::Pattern;
 use super::{BoxCopy, copy_box};
 use crate::depend::Site;
 use crate::region::MAX_DIMS;
 use std::hash::Hasher;
 
-/// The content of guard zones, as the bytes of a 4-byte word.
-const OUTSIDE: [u8; WORD] = 0x7ffb_7ffc_u32.to_ne_bytes();
-/// The content of elements that were not written yet.
-const UNWRITTEN: [u8; WORD] = 0x7ff9_7ffa_u32.to_ne_bytes();
-const WORD: usize = size_of::<u32>();
-/// In elements that are no multiple of a word, only this many bytes of a pattern in a row count.
-const LEAST_RUN: usize = 8;
 /// The limits of a zone before or after the copy, in bytes; in between, a zone has the size of a row.
 const ZONE_BYTES: (usize, usize) = (4096, 65536);
 /// The largest gap between rows, in bytes, unless a single element is larger.
@@ -27,13 +20,6 @@ const GAP_BYTES: usize = 64;
 /// The limits of the alignment of the first element; in between, it is the largest power of two that divides the size
 /// of an element.
 const ALIGN: (usize, usize) = (64, 65536);
-
-/// A content of memory by which a read or a missing write is recognized.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pattern {
-    Outside,
-    Unwritten,
-}
 
 /// The copy; see the module documentation.
 pub(crate) struct GuardedCopy {
@@ -71,8 +57,8 @@ pub(super) struct Damage {
 }
 
 impl GuardedCopy {
-    /// Makes a copy of a region with these extents and strides, in elements. All of it has the content of zones, except
-    /// the elements, which count as unwritten. Returns `None` if the region is empty or memory is short.
+    /// Makes a copy of a region with these extents and strides, in elements. All of it has the content of zones.
+    /// Returns `None` if the region is empty or memory is short.
     pub(crate) fn new(extents: [usize; MAX_DIMS], original: [usize; MAX_DIMS], element_bytes: usize) -> Option<Self> {
         if element_bytes == 0 || extents.contains(&0) {
             return None;
@@ -99,15 +85,20 @@ impl GuardedCopy {
         let align = (1 << element_bytes.trailing_zeros().min(usize::BITS - 1)).clamp(ALIGN.0, ALIGN.1);
         let zone = row.clamp(ZONE_BYTES.0, ZONE_BYTES.1).next_multiple_of(align);
         let total = 2 * zone + span;
-        let memory = reserve(total + align)?;
+        let mut memory: Vec<u8> = Vec::new();
+        memory.try_reserve_exact(total + align).ok()?;
         let skew = memory.as_ptr().addr().wrapping_neg() % align;
-        let mut copy = Self { memory, skew, total, front: zone, span, extents, strides, element_bytes, run, outer };
-        copy.bytes_mut().iter_mut().zip(OUTSIDE.iter().cycle()).for_each(|(byte, zone)| *byte = *zone);
-        for (_, offset) in copy.runs() {
-            let elements = &mut copy.bytes_mut()[zone + offset * element_bytes..][..run * element_bytes];
-            elements.iter_mut().zip(UNWRITTEN.iter().cycle()).for_each(|(byte, fresh)| *byte = *fresh);
+        memory.resize(skew, 0);
+        Pattern::Outside.append(total, &mut memory);
+        Some(Self { memory, skew, total, front: zone, span, extents, strides, element_bytes, run, outer })
+    }
+
+    /// Gives all elements the content of unwritten ones.
+    pub(crate) fn mark_unwritten(&mut self) {
+        for (_, offset) in self.runs() {
+            let (from, bytes) = (self.front + offset * self.element_bytes, self.run * self.element_bytes);
+            Pattern::Unwritten.fill(&mut self.bytes_mut()[from..][..bytes]);
         }
-        Some(copy)
     }
 
     /// Returns the location of the copy, at which elements may be written while nothing else uses this value.
@@ -166,7 +157,7 @@ impl GuardedCopy {
         for (index, offset) in self.runs() {
             let at: usize = (0..self.outer).map(|d| index[d] * original.strides[d]).sum();
             let elements = self.run_at(offset).chunks_exact(bytes).enumerate();
-            for (n, element) in elements.filter(|(_, element)| !is_pattern(element, UNWRITTEN)) {
+            for (n, element) in elements.filter(|(_, element)| !Pattern::Unwritten.covers(element, 0)) {
                 // SAFETY: the element is inside the original, which the caller guarantees to be valid and exclusive.
                 unsafe { original.first.add((at + n) * bytes).copy_from_nonoverlapping(element.as_ptr(), bytes) };
             }
@@ -194,27 +185,10 @@ impl GuardedCopy {
 
     /// Returns the elements that hold a pattern.
     pub(super) fn holding(&self, pattern: Pattern) -> Option<Found> {
-        let word = if pattern == Pattern::Outside { OUTSIDE } else { UNWRITTEN };
-        let (bytes, mut found) = (self.element_bytes, Finder::default());
+        let mut found = Finder::default();
         for (index, offset) in self.runs() {
-            let run = self.run_at(offset);
-            if bytes.is_multiple_of(WORD) {
-                let elements = run.chunks_exact(bytes).enumerate().filter(|(_, element)| holds(element, word));
-                elements.for_each(|(n, _)| found.add(self.index_in_run(index, n), 1));
-                continue;
-            }
-            let least = LEAST_RUN.min(run.len()).max(WORD);
-            let (mut from, mut at) = (0, 0);
-            while from < run.len() {
-                while at < run.len() && run[at] == word[at % WORD] {
-                    at += 1;
-                }
-                if at - from >= least {
-                    found.add(self.index_in_run(index, from.div_ceil(bytes)), ((at - from) / bytes).max(1));
-                }
-                at += 1;
-                from = at;
-            }
+            let each = |n, count| found.add(self.index_in_run(index, n), count);
+            pattern.find(self.run_at(offset), self.element_bytes, each);
         }
         found.0
     }
@@ -240,9 +214,12 @@ impl GuardedCopy {
         let runs =
             self.runs().map(|(_, offset)| (self.front + offset * self.element_bytes, self.run * self.element_bytes));
         for (from, len) in runs.chain(end) {
-            for at in (next..from).filter(|at| bytes[*at] != OUTSIDE[at % WORD]) {
-                let first = at as isize - self.front as isize;
-                damage.get_or_insert(Damage { first, count: 0 }).count += 1;
+            if !Pattern::Outside.covers(&bytes[next..from], next) {
+                let damaged = (next..from).filter(|at| !Pattern::Outside.covers(&bytes[*at..=*at], *at));
+                damaged.for_each(|at| {
+                    let first = at as isize - self.front as isize;
+                    damage.get_or_insert(Damage { first, count: 0 }).count += 1;
+                });
             }
             next = from + len;
         }
@@ -299,14 +276,6 @@ impl GuardedCopy {
     }
 }
 
-/// Allocates zeroed memory, or returns `None` if there is too little.
-fn reserve(bytes: usize) -> Option<Vec<u8>> {
-    let mut memory = Vec::new();
-    memory.try_reserve_exact(bytes).ok()?;
-    memory.resize(bytes, 0);
-    Some(memory)
-}
-
 #[derive(Default)]
 struct Finder(Option<Found>);
 
@@ -316,27 +285,15 @@ impl Finder {
     }
 }
 
-/// Returns whether all bytes of an element are those of a pattern.
-fn is_pattern(element: &[u8], word: [u8; WORD]) -> bool {
-    element.iter().enumerate().all(|(n, byte)| *byte == word[n % WORD])
-}
-
-/// Returns whether a part of an element is a pattern, with either sign: 8 bytes if its size is a multiple of that, or
-/// else 4.
-fn holds(element: &[u8], word: [u8; WORD]) -> bool {
-    let pattern = u32::from_ne_bytes(word);
-    if !element.len().is_multiple_of(2 * WORD) {
-        let mut parts = element.chunks_exact(WORD).map(|part| part.try_into().map_or(0, u32::from_ne_bytes));
-        return parts.any(|part| part & !(1 << 31) == pattern);
-    }
-    let wide = u64::from(pattern) << 32 | u64::from(pattern);
-    let mut parts = element.chunks_exact(2 * WORD).map(|part| part.try_into().map_or(0, u64::from_ne_bytes));
-    parts.any(|part| part & !(1 << 63) == wide)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn unwritten(extents: [usize; MAX_DIMS], strides: [usize; MAX_DIMS], element_bytes: usize) -> GuardedCopy {
+        let mut copy = GuardedCopy::new(extents, strides, element_bytes).unwrap();
+        copy.mark_unwritten();
+        copy
+    }
 
     /// Returns the site of a box of a matrix of 10 columns that begins at `first`.
     fn site(matrix: &mut [f64], first: usize) -> Site {
@@ -347,7 +304,7 @@ mod tests {
     fn copy_of_box_is_filled_changed_and_written_back() {
         let mut matrix: Vec<f64> = (0..60).map(f64::from).collect();
         let original = site(&mut matrix, 22);
-        let mut copy = GuardedCopy::new([3, 4, 1, 1], original.strides, 8).unwrap();
+        let mut copy = unwritten([3, 4, 1, 1], original.strides, 8);
         let unwritten = Found { first: [0; 4], count: 12 };
         assert_eq!((copy.holding(Pattern::Unwritten), copy.damage()), (Some(unwritten), None));
         // SAFETY: the box of 3 × 4 elements at row 2 and column 2 is inside the matrix, which nothing else uses.
@@ -392,7 +349,7 @@ mod tests {
     #[test]
     fn unwritten_elements_keep_their_old_content() {
         let mut bytes = [7u8; 32];
-        let mut copy = GuardedCopy::new([32, 1, 1, 1], [1; 4], 1).unwrap();
+        let mut copy = unwritten([32, 1, 1, 1], [1; 4], 1);
         let original = Site { first: bytes.as_mut_ptr(), strides: [1; 4] };
         // SAFETY: all 32 elements exist on both sides, and nothing else uses them.
         unsafe {
@@ -403,7 +360,7 @@ mod tests {
         assert!(GuardedCopy::new([0, 4, 1, 1], [4, 1, 1, 1], 8).is_none(), "an empty region needs no copy");
         let mut numbers = [5.0f32; 6];
         let original_numbers = Site { first: numbers.as_mut_ptr().cast(), strides: [1; 4] };
-        let mut copy = GuardedCopy::new([6, 1, 1, 1], [1; 4], 4).unwrap();
+        let mut copy = unwritten([6, 1, 1, 1], [1; 4], 4);
         // SAFETY: as above, for 6 elements.
         unsafe {
             copy.site().first.cast::<f32>().add(1).write(1.0);
@@ -414,8 +371,8 @@ mod tests {
 
     #[test]
     fn arithmetic_carries_patterns_into_results() {
-        let mut copy = GuardedCopy::new([2, 1, 1, 1], [1; 4], 8).unwrap();
-        let mut result = GuardedCopy::new([2, 1, 1, 1], [1; 4], 8).unwrap();
+        let mut copy = unwritten([2, 1, 1, 1], [1; 4], 8);
+        let mut result = unwritten([2, 1, 1, 1], [1; 4], 8);
         let (from, to) = (copy.site().first.cast::<f64>(), result.site().first.cast::<f64>());
         // SAFETY: both copies have two elements, and zones before them.
         unsafe {

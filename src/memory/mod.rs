@@ -40,6 +40,7 @@ mod lent_value;
 pub(crate) mod npy;
 mod outcome;
 mod parameter;
+mod pattern;
 mod payload;
 mod reduce;
 mod replica;

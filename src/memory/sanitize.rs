@@ -11,7 +11,8 @@
 //!
 //! This module never schedules anything, and costs nothing unless a runtime calls it.
 
-use super::guarded_copy::{Found, GuardedCopy, Pattern};
+use super::guarded_copy::{Found, GuardedCopy};
+use super::pattern::Pattern;
 use crate::depend::{AccessRecord, Body, Datum, Env, Mode, Site, Stop};
 use crate::error::{AccessFault, AccessFaults, Breach};
 use crate::region::{Block, MAX_DIMS};
@@ -49,6 +50,9 @@ pub(crate) fn run_on_copies(body: &dyn Body, env: &Env<'_>, call: impl FnOnce(&E
         let guard = home.and_then(|home| {
             let original = given.unwrap_or(home);
             let mut copy = GuardedCopy::new(block.extents(), original.strides, datum.element_bytes)?;
+            if mode == Mode::Out {
+                copy.mark_unwritten();
+            }
             // SAFETY: the engine runs a body once its dependences are satisfied, so until the body ends, the region is
             // at its site in `env` or in its host copy, and no other task writes it.
             let hash = unsafe {

@@ -78,3 +78,18 @@ fn thread_that_sees_a_closed_list_sees_earlier_writes() {
         assert_eq!(thread.join().unwrap(), 0);
     });
 }
+
+/// A successor may run, end and give up its block before the closing thread continues.
+#[test]
+fn edge_may_be_reused_once_its_successor_was_passed_on() {
+    model(1, || {
+        let (successors, mut found) = (Successors::new(), Vec::new());
+        let mut edges = [1, 2, 3].map(Edge::new);
+        edges.iter_mut().for_each(|edge| unsafe { successors.push(edge) }.unwrap());
+        successors.close_with(|edge, successor| {
+            found.push(successor);
+            unsafe { edge.write(Edge::new(0)) };
+        });
+        assert_eq!(found, [3, 2, 1]);
+    });
+}

@@ -29,20 +29,13 @@ mod atomic {
         }
     }
 }
-#[path = "../../src/sync/batch.rs"]
-mod batch;
+include!("../common/sync.rs");
 #[path = "../../src/sync/call_site.rs"]
 mod call_site;
 #[path = "../../src/sync/detached.rs"]
 mod detached;
-#[path = "../../src/sync/edges.rs"]
-mod edges;
-#[path = "../../src/sync/expect.rs"]
-mod expect;
 #[path = "../../src/sync/exposed.rs"]
 mod exposed;
-#[path = "../../src/sync/fixed.rs"]
-mod fixed;
 /// The models neither fork nor name call sites.
 mod forked {
     pub(super) fn share() -> impl Sized {}
@@ -68,28 +61,10 @@ mod pool {
 }
 #[path = "../../src/sync/fork.rs"]
 mod fork;
-#[path = "../../src/sync/owned.rs"]
-mod owned;
-#[path = "../../src/sync/prefetch.rs"]
-mod prefetch;
 #[path = "../../src/sync/readers.rs"]
 mod readers;
-#[path = "../../src/sync/ref_count.rs"]
-mod ref_count;
-#[path = "../../src/sync/rounds.rs"]
-mod rounds;
-#[path = "../../src/sync/sleep.rs"]
-mod sleep;
 #[path = "../../src/sync/spin.rs"]
 mod spin;
-#[path = "../../src/sync/submitting.rs"]
-mod submitting;
-#[path = "../../src/sync/successors.rs"]
-mod successors;
-#[path = "../../src/sync/tail.rs"]
-mod tail;
-#[path = "../../src/sync/task.rs"]
-mod task;
 #[path = "../../src/sync/transitions.rs"]
 mod transitions;
 

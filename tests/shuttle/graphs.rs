@@ -97,7 +97,8 @@ impl World {
         }
     }
 
-    /// Runs a task and one of those that it makes ready, and so on.
+    /// Runs a task and one of those that it makes ready, and so on. Some successors run while the task still releases
+    /// others, so their blocks may be freed, and reused by the submitter, before the next edge is read.
     fn run(&self, own: usize, task: OwnedTask<Modelled>) {
         let mut next = Some(task);
         while let Some(task) = next.take() {
@@ -110,6 +111,7 @@ impl World {
             }
             assert_eq!(task.is_poisoned(), *is_poisoned);
             task.finish(|ready| match next {
+                _ if thread_rng().gen_bool(0.25) => self.run(own, ready),
                 None => next = Some(ready),
                 Some(_) => {
                     self.queues.push(own, ready);

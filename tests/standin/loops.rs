@@ -1,8 +1,9 @@
 //! Loops of recordings, which a device repeats by itself if its interface can, and otherwise the host.
 
+use super::drivers::{self, CUDA, HIP, run};
 use super::programs::{kind, runtime, with_units};
 use super::random::{Random, variable};
-use super::{CUDA, HIP, drivers, report, run};
+use super::report;
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 

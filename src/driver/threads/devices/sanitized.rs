@@ -69,7 +69,9 @@ impl Devices {
                 Err(error) => return Err(error),
             };
             let base = buffer.base();
-            if mode != Mode::Out {
+            if mode == Mode::Out {
+                before.mark_unwritten();
+            } else {
                 let to = host_end(before.site());
                 // SAFETY: the region is valid on the device, and no task writes it; the copy has its extents.
                 unsafe { on.copy_now(&DeviceCopy { from: on.end(original), to, ..shape(&original, element_bytes) })? };
