@@ -9,9 +9,8 @@
 //! 1. A [`Kernel`]'s parameter types match its text. This is checked during constant evaluation, so a program with
 //!    the wrong types does not compile.
 //! 2. A region that a task may only read cannot be passed for a parameter that a kernel writes ([`Argument`]).
-//! 3. No kernel is launched whose head allows it to touch memory that does not belong to its task (`bounds.rs`).
-//!    Whether a kernel's code honours its head cannot be checked, so whoever creates a [`Program`] from a text
-//!    vouches for it.
+//! 3. No kernel is launched whose signature allows it to touch memory outside its task's regions (`bounds.rs`). Whether
+//!    a kernel's code respects its signature cannot be checked; the creator of a [`Program`] vouches for it.
 
 mod argument;
 mod bounds;

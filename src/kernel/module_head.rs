@@ -5,7 +5,7 @@
 
 use super::cursor::Cursor;
 use super::module::{CParameter, ModuleError, Passed};
-use super::signature::equal;
+use super::signature::{equal, number};
 
 /// Maximum number of words in one parameter type.
 const MOST_WORDS: usize = 6;
@@ -213,18 +213,21 @@ pub(super) const fn check_ptx(text: &'static str, name: &str, expected: &[CParam
     if n == expected.len() { Ok(()) } else { Err(ModuleError::Count) }
 }
 
+/// The most digits of a number in PTX.
+const DIGITS: usize = 6;
+
 /// Returns the size of the next parameter in bytes, and whether it is the last.
 const fn ptx_parameter(cursor: &mut Cursor) -> Option<(usize, bool)> {
     let (mut element, mut elements) = (0, 1);
     loop {
         if cursor.take(b'.') {
             let word = cursor.word();
-            let is_type = matches!(word.as_bytes(), [b'b' | b'u' | b's' | b'f', rest @ ..] if number(rest) > 0);
+            let is_type = matches!(word.as_bytes(), [b'b' | b'u' | b's' | b'f', rest @ ..] if number(rest, DIGITS) > 0);
             if is_type {
-                element = number(word.as_bytes().split_at(1).1) / 8;
+                element = number(word.as_bytes().split_at(1).1, DIGITS) / 8;
             }
         } else if cursor.take(b'[') {
-            elements = number(cursor.word().as_bytes());
+            elements = number(cursor.word().as_bytes(), DIGITS);
             if !cursor.take(b']') {
                 return None;
             }
@@ -237,19 +240,6 @@ const fn ptx_parameter(cursor: &mut Cursor) -> Option<(usize, bool)> {
         }
     }
     if element * elements > 0 && !cursor.is_at_end() { Some((element * elements, false)) } else { None }
-}
-
-/// Parses a number of at most six digits; returns 0 if the text is not such a number.
-const fn number(digits: &[u8]) -> usize {
-    let (mut value, mut n) = (0, 0);
-    while n < digits.len() {
-        if !digits[n].is_ascii_digit() || n == 6 {
-            return 0;
-        }
-        value = value * 10 + (digits[n] - b'0') as usize;
-        n += 1;
-    }
-    value
 }
 
 #[cfg(test)]

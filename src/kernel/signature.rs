@@ -385,19 +385,18 @@ const fn threads(word: &str, defines: &[(&'static str, i64)]) -> u32 {
         }
         n += 1;
     }
-    number(word)
+    number(word.as_bytes(), 4) as u32
 }
 
-/// Parses a number of at most four digits; returns 0 if the text is not such a number.
-const fn number(word: &str) -> u32 {
-    let word = word.as_bytes();
-    let (mut value, mut i) = (0, 0);
-    while i < word.len() {
-        if !word[i].is_ascii_digit() || i == 4 {
+/// Parses a number of at most `most` digits; returns 0 if the text is not such a number.
+pub(super) const fn number(digits: &[u8], most: usize) -> usize {
+    let (mut value, mut n) = (0, 0);
+    while n < digits.len() {
+        if !digits[n].is_ascii_digit() || n == most {
             return 0;
         }
-        value = value * 10 + (word[i] - b'0') as u32;
-        i += 1;
+        value = value * 10 + (digits[n] - b'0') as usize;
+        n += 1;
     }
     value
 }

@@ -33,7 +33,10 @@ pub trait AccessList: Sealed + Send + 'static {
 
     /// Returns the number of regions.
     #[doc(hidden)]
-    fn count(&self) -> usize;
+    #[inline]
+    fn count(&self) -> usize {
+        Self::COUNT.expect("a list without a fixed number of regions counts them")
+    }
 
     /// # Safety
     /// As for [`Access::view`], for each access; and `sites`, if given, has one site per access.
@@ -43,17 +46,26 @@ pub trait AccessList: Sealed + Send + 'static {
     #[doc(hidden)]
     fn device_views<'a>(&'a self, sites: &mut DeviceSites<'_>) -> Self::DeviceViews<'a>;
 
+    /// Visits each access to a region. Like `at` and `keep`, the default suits lists without regions.
     #[doc(hidden)]
-    fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
+    #[inline]
+    fn visit(&self, _visit: &mut dyn FnMut(Record<'_>)) {
+        const { assert!(matches!(Self::COUNT, Some(0))) }
+    }
 
     /// Returns the access with this index.
     #[doc(hidden)]
-    fn at(&self, index: usize) -> &dyn Replicated;
+    fn at(&self, index: usize) -> &dyn Replicated {
+        unreachable!("there is no region {index} in a list without regions")
+    }
 
     /// # Safety
     /// As for [`Replicated::keep`], for each access.
     #[doc(hidden)]
-    unsafe fn keep(&self);
+    #[inline]
+    unsafe fn keep(&self) {
+        const { assert!(matches!(Self::COUNT, Some(0))) }
+    }
 
     /// Returns the same accesses for another task.
     #[doc(hidden)]
@@ -110,11 +122,6 @@ impl<A: Access> AccessList for A {
     type DeviceViews<'a> = A::DeviceView<'a>;
 
     const COUNT: Option<usize> = Some(1);
-
-    #[inline]
-    fn count(&self) -> usize {
-        1
-    }
 
     #[inline]
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {

@@ -1,7 +1,6 @@
 //! Iterations of a loop: the body that they share, and the number that distinguishes them, which the body receives
 //! along with its views.
 
-use super::access::{Record, Replicated};
 use super::access_list::{DeviceSites, Sites, Span};
 use super::{AccessList, IntoOutcome, Slot};
 use crate::depend::Context;
@@ -33,10 +32,6 @@ impl AccessList for Index {
 
     const COUNT: Option<usize> = Some(0);
 
-    fn count(&self) -> usize {
-        0
-    }
-
     #[inline]
     unsafe fn views(&self, _: &mut Sites<'_>) -> usize {
         self.0
@@ -45,15 +40,6 @@ impl AccessList for Index {
     fn device_views(&self, _: &mut DeviceSites<'_>) -> usize {
         self.0
     }
-
-    #[inline]
-    fn visit(&self, _: &mut dyn FnMut(Record<'_>)) {}
-
-    fn at(&self, index: usize) -> &dyn Replicated {
-        unreachable!("an index has no region {index}")
-    }
-
-    unsafe fn keep(&self) {}
 
     fn again(&self, _: Internal, _: Span) -> Self {
         *self

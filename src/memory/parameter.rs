@@ -8,8 +8,6 @@
 //! The references of such tasks are sound because [`Setting::settle`] is called when no task of the recording runs or
 //! can start, and only tasks of its own recording read a parameter.
 
-use super::Replicated;
-use super::access::Record;
 use super::access_list::{AccessList, DeviceSites, Sites, Span};
 use crate::depend::Settle;
 use crate::sealed::{Internal, Sealed};
@@ -139,11 +137,6 @@ impl<T: Send + Sync + 'static> AccessList for ReadParameter<T> {
     const COUNT: Option<usize> = Some(0);
 
     #[inline]
-    fn count(&self) -> usize {
-        0
-    }
-
-    #[inline]
     unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> &'a T {
         self.value()
     }
@@ -151,16 +144,6 @@ impl<T: Send + Sync + 'static> AccessList for ReadParameter<T> {
     fn device_views<'a>(&'a self, _: &mut DeviceSites<'_>) -> &'a T {
         self.value()
     }
-
-    #[inline]
-    fn visit(&self, _: &mut dyn FnMut(Record<'_>)) {}
-
-    fn at(&self, index: usize) -> &dyn Replicated {
-        unreachable!("a parameter has no region {index}")
-    }
-
-    #[inline]
-    unsafe fn keep(&self) {}
 
     fn again(&self, _: Internal, span: Span) -> Self {
         let once = match span {

@@ -343,12 +343,55 @@ pub(crate) fn nothing() -> Payload<(), impl Slot<()>> {
     Payload::new((), With(|_: &Context, ()| (), PhantomData), Kinds::CPU)
 }
 
+/// Defines the methods of [`Body`] that a type with the fields `accesses` and `iteration` passes on to them.
+macro_rules! passed_on {
+    () => {
+        fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
+            self.accesses.visit(&mut |record| visit(record.0));
+        }
+
+        fn combination(&self, access: usize) -> Option<Combination> {
+            self.accesses.at(access).combination().map(|OnDevices(combination)| combination)
+        }
+
+        fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
+            // SAFETY: the engine calls this only before it enqueues the body, so there is no view yet.
+            unsafe { self.accesses.at(access).private() }
+        }
+
+        fn combine(&self, access: usize, block: &Block) {
+            // SAFETY: the engine combines a body's contribution only after the body has ended and when it is the
+            // access's turn.
+            unsafe { self.accesses.at(access).combine(block) }
+        }
+
+        fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
+            // SAFETY: the body has ended, and the lane lets nothing else combine a replica while it is being read.
+            unsafe { self.accesses.at(access).replica() }
+        }
+
+        fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
+            // SAFETY: the body has ended, the lane admits only one thread at a time, and the other replica belongs to
+            // another task.
+            unsafe { self.accesses.at(access).absorb(block, other) }
+        }
+
+        fn retire(&self, access: usize) {
+            // SAFETY: `depend::reduction` retires a replica only after it has been combined for the last time.
+            unsafe { self.accesses.at(access).retire() }
+        }
+
+        fn iteration(&self) -> Iteration {
+            self.iteration
+        }
+    };
+}
+pub(super) use passed_on;
+
 // SAFETY: `accesses` calls `Access::visit`, which reads the declared region and the mode of each access. Both are set
 // when the access is made, and nothing changes them. There is neither a group nor a place at which the body stands.
 unsafe impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
-    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
-        self.accesses.visit(&mut |record| visit(record.0));
-    }
+    passed_on!();
 
     #[inline]
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
@@ -371,37 +414,6 @@ unsafe impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
 
     fn discard(&self) {
         drop(self.bodies.take());
-    }
-
-    fn combination(&self, access: usize) -> Option<Combination> {
-        self.accesses.at(access).combination().map(|OnDevices(combination)| combination)
-    }
-
-    fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
-        // SAFETY: the engine calls this only before it enqueues the body, so there is no view yet.
-        unsafe { self.accesses.at(access).private() }
-    }
-
-    fn combine(&self, access: usize, block: &Block) {
-        // SAFETY: the engine combines a body's contribution only after the body has ended and when it is the access's
-        // turn.
-        unsafe { self.accesses.at(access).combine(block) }
-    }
-
-    fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-        // SAFETY: the body has ended, and the lane lets nothing else combine a replica while it is being read.
-        unsafe { self.accesses.at(access).replica() }
-    }
-
-    fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
-        // SAFETY: the body has ended, the lane admits only one thread at a time, and the other replica belongs to
-        // another task.
-        unsafe { self.accesses.at(access).absorb(block, other) }
-    }
-
-    fn retire(&self, access: usize) {
-        // SAFETY: `depend::reduction` retires a replica only after it has been combined for the last time.
-        unsafe { self.accesses.at(access).retire() }
     }
 
     fn enlist(&self, access: usize, group: &Arc<Accumulation>, part: &Block) {
@@ -429,9 +441,5 @@ unsafe impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
 
     fn kinds(&self) -> Kinds {
         self.kinds
-    }
-
-    fn iteration(&self) -> Iteration {
-        self.iteration
     }
 }

@@ -18,8 +18,6 @@
 //! 4. The caller that takes the result owns the only [`Promise`], so no more readers can come. Existing readers are
 //!    counted, from their submission until their bodies are gone.
 
-use super::Replicated;
-use super::access::Record;
 use super::access_list::{AccessList, DeviceSites, Sites, Span};
 use super::payload::{Payload, Slot};
 use crate::depend::{Context, Kinds, TaskRef};
@@ -154,11 +152,6 @@ impl<R: Send + Sync + 'static> AccessList for ReadResult<R> {
     const COUNT: Option<usize> = Some(0);
 
     #[inline]
-    fn count(&self) -> usize {
-        0
-    }
-
-    #[inline]
     unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> &'a R {
         // SAFETY: the engine runs a body only when everything that its task waits for has ended without failure, so the
         // writer has ended.
@@ -169,16 +162,6 @@ impl<R: Send + Sync + 'static> AccessList for ReadResult<R> {
         // SAFETY: as for `views`: a body that enqueues work runs under the same conditions as any other.
         unsafe { self.result() }
     }
-
-    #[inline]
-    fn visit(&self, _: &mut dyn FnMut(Record<'_>)) {}
-
-    fn at(&self, index: usize) -> &dyn Replicated {
-        unreachable!("a result has no region {index}")
-    }
-
-    #[inline]
-    unsafe fn keep(&self) {}
 
     fn again(&self, _: Internal, _: Span) -> Self {
         unreachable!("tasks that use results are not recorded")
@@ -218,10 +201,6 @@ impl<R: Send + Sync + 'static> AccessList for ReadOutcome<R> {
 
     const COUNT: Option<usize> = Some(0);
 
-    fn count(&self) -> usize {
-        0
-    }
-
     unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> Self::Views<'a> {
         // SAFETY: the engine runs a body only when everything that its task waits for has ended, which includes the
         // writer.
@@ -232,14 +211,6 @@ impl<R: Send + Sync + 'static> AccessList for ReadOutcome<R> {
         // SAFETY: as for `views`: a body that enqueues work runs under the same conditions as any other.
         unsafe { self.outcome() }
     }
-
-    fn visit(&self, _: &mut dyn FnMut(Record<'_>)) {}
-
-    fn at(&self, index: usize) -> &dyn Replicated {
-        unreachable!("a result has no region {index}")
-    }
-
-    unsafe fn keep(&self) {}
 
     fn again(&self, _: Internal, _: Span) -> Self {
         unreachable!("tasks that use results are not recorded")

@@ -4,6 +4,7 @@
 use super::access::Home;
 use super::access_list::{DeviceSites, Sites};
 use super::combine::OnDevices;
+use super::payload::passed_on;
 use super::{AccessList, IntoOutcome};
 use crate::depend::{AccessRecord, Body, Context, Env, Kinds, Site, Stop};
 use crate::error::BoxError;
@@ -45,9 +46,7 @@ where
     F: for<'c, 'a> Fn(&'c Context, A::Views<'a>) -> R + Send + Sync + 'static,
     R: IntoOutcome + 'static,
 {
-    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
-        self.accesses.visit(&mut |record| visit(record.0));
-    }
+    passed_on!();
 
     #[inline]
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
@@ -72,42 +71,7 @@ where
 
     fn discard(&self) {} // the next replay may run the body
 
-    fn combination(&self, access: usize) -> Option<Combination> {
-        self.accesses.at(access).combination().map(|OnDevices(combination)| combination)
-    }
-
-    fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
-        // SAFETY: the engine calls this only before it enqueues the body, so there is no view yet.
-        unsafe { self.accesses.at(access).private() }
-    }
-
-    fn combine(&self, access: usize, block: &Block) {
-        // SAFETY: the engine combines a body's contribution only after the body has ended and when it is the access's
-        // turn.
-        unsafe { self.accesses.at(access).combine(block) }
-    }
-
-    fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-        // SAFETY: the body has ended, and the lane lets nothing else combine a replica while it is being read.
-        unsafe { self.accesses.at(access).replica() }
-    }
-
-    fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
-        // SAFETY: the body has ended, the lane admits only one thread at a time, and the other replica belongs to
-        // another task.
-        unsafe { self.accesses.at(access).absorb(block, other) }
-    }
-
-    fn retire(&self, access: usize) {
-        // SAFETY: `depend::reduction` retires a replica only after it has been combined for the last time.
-        unsafe { self.accesses.at(access).retire() }
-    }
-
     fn kinds(&self) -> Kinds {
         Kinds::CPU
-    }
-
-    fn iteration(&self) -> Iteration {
-        self.iteration
     }
 }

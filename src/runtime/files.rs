@@ -1,9 +1,8 @@
-//! Arrays in files of the user: `.npy` files, and files of elements alone.
+//! Arrays in users' files: `.npy` files, and raw files of elements.
 //!
-//! A file is the disk of its array: rows of it are data objects whose home begins empty, with a valid replica on the
-//! disk that is a part of the file. So rows are read when a task needs them, leave like all other arrays if host memory
-//! is short, and are written back to their place in the file. Nothing here reads or writes elements, except the task of
-//! [`FileArray::save`].
+//! A file is the disk of its array: its rows are data objects whose home begins empty, with a valid replica on the disk
+//! that is a part of the file. So rows are read when a task needs them, evicted like all other arrays, and written back
+//! to their place in the file. Nothing here reads or writes elements, except the task of [`FileArray::save`].
 
 use super::door::is_countable;
 use super::runtime::Runtime;
@@ -28,8 +27,8 @@ use std::sync::Arc;
 
 /// A file that contains an array of elements of type `T` in `S` dimensions, in row-major order.
 ///
-/// Its rows become data objects by [`Runtime::open_rows`] and [`Runtime::open_array`], with one `.npy` file for many
-/// data objects if it is large. A *row* is everything with the same first index.
+/// Its rows become data objects by [`Runtime::open_rows`] and [`Runtime::open_array`], so one large file can be many
+/// data objects. A *row* is everything with the same first index.
 ///
 /// ```
 /// use thalweg::ArrayFile;
@@ -199,13 +198,12 @@ impl Runtime {
         self.open_rows(&file, 0..file.shape[0])
     }
 
-    /// Registers rows of a file as a data object in place. They are read from the file before the first task that
-    /// needs them, and leave for it if host memory is short ([`Builder::host_memory`](crate::Builder::host_memory)),
-    /// as a whole. The file has the last values only after [`FileArray::save`]. Until then, its content is that of
-    /// earlier or later tasks.
+    /// Registers rows of a file as a data object in place. They are read before the first task that needs them, and
+    /// evicted to the file, as a whole, if host memory is short
+    /// ([`Builder::host_memory`](crate::Builder::host_memory)). The file has the last values only after
+    /// [`FileArray::save`]. Until then, its content is that of earlier or later tasks.
     ///
-    /// Only this runtime may change the rows. A change by others is found by a checksum if it is later than the first
-    /// write.
+    /// Only this runtime may change the rows. A checksum detects other changes, if they come after the first write.
     ///
     /// # Errors
     /// Fails if there are no such rows, if they exceed the limit of host memory together, if the same `ArrayFile` has

@@ -13,11 +13,10 @@ impl Runtime {
     ///
     /// An array in host memory becomes the data object's home. An array in the memory of a CUDA or HIP device, such as
     /// a CuPy array, becomes a replica on that device that is valid from the beginning; the home of such a data object
-    /// gets memory only where it is touched, as with
-    /// [`MemoryKind::DeviceOnly`]. The replica does not count
-    /// towards the [capacity](crate::machine::Machine::capacity_bytes) that the runtime has on the device, and stays there even if memory
-    /// is short. Work that the producer has enqueued on the device must have ended, except on the default stream, for
-    /// which the runtime waits.
+    /// gets memory only where it is touched, as with [`MemoryKind::DeviceOnly`]. The replica does not count towards the
+    /// [capacity](crate::machine::Machine::capacity_bytes) that the runtime has on the device, and is never evicted.
+    /// Work that the producer has enqueued on the device must have ended, except on the default stream, for which the
+    /// runtime waits.
     ///
     /// Only tasks may touch the memory until the data object is gone; at that point, an arbitrary thread calls the
     /// library's deleter. If tasks have left the current value in another memory, it is not copied back before the

@@ -13,7 +13,7 @@ pub(super) type Index = (IterationSpace, usize, bool);
 /// The amounts that a task takes from limits of the whole runtime.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Demands {
-    /// Number of bytes that the task will allocate, as far as the program has said it.
+    /// Number of bytes that the task will allocate, as declared by the program.
     pub(super) allocates: u64,
     /// The resources that the task uses, each with its amount.
     pub(super) uses: Vec<(Resource, f64)>,
@@ -29,7 +29,7 @@ pub(super) struct Hints {
     /// For a task across all devices of its unit, the end of each part's accesses.
     pub(super) across: Option<Arc<[usize]>>,
     pub(super) at: Option<Index>,
-    /// Where the task was submitted, if the program has said it.
+    /// Where the task was submitted, if the program has set it.
     pub(super) call_site: Option<CallSite>,
     /// The loop iteration that the task executes.
     pub(super) iteration: Iteration,

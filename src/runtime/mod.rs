@@ -1,9 +1,8 @@
 //! The public entry point: the calls that a program makes.
 //!
-//! [`Runtime`] is a [driver](crate::driver) with a [`Door`], through which bodies enter as well. It also contains the
-//! parts that only the program uses: ending the runtime, and the output written at that point. Submission ([`submit`]),
-//! waiting and reading ([`wait`]), recovery ([`recovery`]) and building ([`builder`], [`build`]) are in separate files,
-//! which add methods.
+//! [`Runtime`] is a [driver](crate::driver) with a [`Door`], through which bodies enter as well. It also ends the
+//! runtime, and writes the final output. Submission ([`submit`]), waiting and reading ([`wait`]), recovery
+//! ([`recovery`]) and building ([`builder`], [`build`]) are in separate files, which add methods.
 //!
 //! Invariant: imports between these files go one way. This file imports all of them, so none imports this file:
 //! `tests/repository/layers.rs` checks it.

@@ -27,8 +27,8 @@ impl Runtime {
 }
 
 impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
-    /// Says that the task uses this amount of a resource: the task begins only when as much is free, and gives it back
-    /// when its body has ended, however it ends.
+    /// Declares that the task uses this amount of a resource: the task begins only when that much is free, and releases
+    /// it when its body has ended, however it ends.
     ///
     /// Tasks get a resource in the order in which they become ready, each as soon as its amount is free. So small
     /// amounts do not starve a large one. A task may use several resources. It waits for them one after the other, in
@@ -70,7 +70,7 @@ impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
 }
 
 impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
-    /// Says that each iteration uses this amount of a resource, as [`TaskBuilder::uses`] does.
+    /// Declares that each iteration uses this amount of a resource, as [`TaskBuilder::uses`] does.
     pub fn uses(mut self, resource: &Resource, amount: impl Into<f64>) -> Self {
         self.rest.demands.get_or_insert_default().uses.push((resource.clone(), amount.into()));
         self

@@ -152,8 +152,8 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
         self
     }
 
-    /// Says how many bytes the task will allocate: in its body, as its result, and as what it has captured. While the
-    /// pending tasks together allocate more than the window in bytes allows
+    /// Declares how many bytes the task will allocate: in its body, as its result, and in its captures. While the
+    /// pending tasks together allocate more than the byte window allows
     /// ([`max_pending_bytes`](crate::Builder::max_pending_bytes)), a submission of such a task waits. Without such a
     /// window, the number has no effect.
     pub fn allocates(mut self, bytes: u64) -> Self {
@@ -161,10 +161,9 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
         self
     }
 
-    /// Says where the program submits the task, for errors, reports and traces. Without it, that is the call of
-    /// `submit` in the Rust program.
+    /// Sets where the program submits the task, for errors, reports and traces. The default is the call of `submit`.
     ///
-    /// Bindings of other languages use it: they name the places of their own programs ([`CallSite::named`]).
+    /// Language bindings use it to name source lines of their own language ([`CallSite::named`]).
     pub fn submitted_at(mut self, call_site: CallSite) -> Self {
         self.hints.call_site = Some(call_site);
         self

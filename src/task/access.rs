@@ -304,76 +304,61 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
     }
 }
 
-/// A region to which the task contributes, using an associative operation.
-///
-/// ```
-/// use thalweg::prelude::*;
-/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
-/// let sum = rt.scalar(0.0);
-/// for x in [1.0, 2.0, 3.0] {
-///     rt.task("add", (sum.reduction(Sum),)).cpu(move |_, (sum,)| sum[0] += x).submit()?;
-/// }
-/// assert_eq!(rt.read(&sum)?[0], 6.0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct Reducing<'d, T, S: Shape, R>(pub(super) Region<'d, T, S>, pub(super) R);
+macro_rules! combined {
+    ($($(#[$doc:meta])* $name:ident => $stored:ident $(.$how:ident())?;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub struct $name<'d, T, S: Shape, R>(pub(super) Region<'d, T, S>, pub(super) R);
 
-impl<T, S: Shape, R> Sealed for Reducing<'_, T, S, R> {}
+        impl<T, S: Shape, R> Sealed for $name<'_, T, S, R> {}
 
-impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
-    type Stored = Reduce<T, S, R>;
+        impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for $name<'_, T, S, R> {
+            type Stored = $stored<T, S, R>;
 
-    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-        self.0.check(runtime)
-    }
+            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+                self.0.check(runtime)
+            }
 
-    fn record(&self) -> UntypedAccess<'_> {
-        self.0.record(Mode::Reduction(operation(&self.1)))
-    }
+            fn record(&self) -> UntypedAccess<'_> {
+                self.0.record(Mode::Reduction(operation(&self.1)$(.$how())?))
+            }
 
-    fn store(&self, _: Internal) -> Self::Stored {
-        Reduce::new(self.0.declare(), self.1.clone())
-    }
+            fn store(&self, _: Internal) -> Self::Stored {
+                $stored::new(self.0.declare(), self.1.clone())
+            }
 
-    fn kept(&self) -> Kept {
-        self.0.data.kept()
-    }
+            fn kept(&self) -> Kept {
+                self.0.data.kept()
+            }
+        }
+    )*};
 }
 
-/// A region to which the task adds, using an operation. Several tasks add to the same replica, one after the other.
-///
-/// ```
-/// use thalweg::prelude::*;
-/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
-/// let histogram = rt.data(vec![0u32; 4]);
-/// for n in 0..100 {
-///     rt.task("count", (histogram.accumulate(Sum),)).cpu(move |_, (counts,)| counts[n % 4] += 1).submit()?;
-/// }
-/// assert_eq!(rt.take(histogram)?, [25; 4]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct Accumulating<'d, T, S: Shape, R>(pub(super) Region<'d, T, S>, pub(super) R);
-
-impl<T, S: Shape, R> Sealed for Accumulating<'_, T, S, R> {}
-
-impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Accumulating<'_, T, S, R> {
-    type Stored = Accumulate<T, S, R>;
-
-    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-        self.0.check(runtime)
-    }
-
-    fn record(&self) -> UntypedAccess<'_> {
-        self.0.record(Mode::Reduction(operation(&self.1).accumulated()))
-    }
-
-    fn store(&self, _: Internal) -> Self::Stored {
-        Accumulate::new(self.0.declare(), self.1.clone())
-    }
-
-    fn kept(&self) -> Kept {
-        self.0.data.kept()
-    }
+combined! {
+    /// A region to which the task contributes, using an associative operation.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let sum = rt.scalar(0.0);
+    /// for x in [1.0, 2.0, 3.0] {
+    ///     rt.task("add", (sum.reduction(Sum),)).cpu(move |_, (sum,)| sum[0] += x).submit()?;
+    /// }
+    /// assert_eq!(rt.read(&sum)?[0], 6.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    Reducing => Reduce;
+    /// A region to which the task adds, using an operation. Several tasks add to the same replica, one after the other.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let histogram = rt.data(vec![0u32; 4]);
+    /// for n in 0..100 {
+    ///     rt.task("count", (histogram.accumulate(Sum),)).cpu(move |_, (counts,)| counts[n % 4] += 1).submit()?;
+    /// }
+    /// assert_eq!(rt.take(histogram)?, [25; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    Accumulating => Accumulate.accumulated();
 }

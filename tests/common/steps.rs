@@ -213,6 +213,26 @@ pub trait Dimensions: Shape {
     ) -> Result<TaskId, SubmitError>;
 }
 
+/// Calls the macro `$task` with a step's access to its target, by its kind, and a closure that changes the view of it.
+macro_rules! access_target {
+    ($shape:ty, $kind:ident, $target:ident, $task:ident) => {{
+        let change = move |mut target: <$shape as Shape>::ViewMut<'_, u64>, h| {
+            target.iter_mut().enumerate().for_each(|(n, x)| *x = $kind.value(*x, h, n))
+        };
+        match $kind {
+            Kind::Out => $task!($target.output(), change),
+            Kind::Inout => $task!($target.inout(), change),
+            Kind::Commutative => $task!($target.commutative(), change),
+            Kind::Concurrent => $task!($target.concurrent(), |target: Shared<'_, u64>, h| {
+                (0..target.len()).for_each(|n| target.update(n, |x| $kind.value(x, h, n)))
+            }),
+            Kind::Add => $task!($target.reduction(ADD.clone()), change),
+            Kind::Accumulate => $task!($target.accumulate(ADD.clone()), change),
+            Kind::Max => $task!($target.reduction(Max), change),
+        }
+    }};
+}
+
 /// Body of [`Dimensions::submit`]. The same code works for every shape, because slices and array views are iterated in
 /// the same way.
 macro_rules! submit {
@@ -289,20 +309,7 @@ macro_rules! submit {
                     Kind::Max => detached!(target.reduction(Max)),
                 }
             }
-            let change = move |mut target: <$shape as Shape>::ViewMut<'_, u64>, h| {
-                target.iter_mut().enumerate().for_each(|(n, x)| *x = kind.value(*x, h, n))
-            };
-            match kind {
-                Kind::Out => task!(target.output(), change),
-                Kind::Inout => task!(target.inout(), change),
-                Kind::Commutative => task!(target.commutative(), change),
-                Kind::Concurrent => task!(target.concurrent(), |target: Shared<'_, u64>, h| {
-                    (0..target.len()).for_each(|n| target.update(n, |x| kind.value(x, h, n)))
-                }),
-                Kind::Add => task!(target.reduction(ADD.clone()), change),
-                Kind::Accumulate => task!(target.accumulate(ADD.clone()), change),
-                Kind::Max => task!(target.reduction(Max), change),
-            }
+            access_target!($shape, kind, target, task)
         }
     };
 }

@@ -222,21 +222,10 @@ fn panicking_destructor_of_a_policy_or_stall_callback_is_contained() {
 #[cfg(feature = "sim")]
 mod simulated {
     use super::*;
-
-    const MACHINE: &str = r#"
-        name = "plain"
-        [units.CPU]
-        count = 2
-        bytes_per_s = 1e9
-        [[tasks]]
-        name = "work"
-        [tasks.time_ns]
-        CPU = { 1 = 100 }
-    "#;
+    use crate::simulation::plain;
 
     fn simulate(policy: impl Policy + 'static) -> (Runtime, Result<(), RunError>) {
-        let machine: SimulatedMachine = MACHINE.parse().unwrap();
-        let rt = Runtime::builder().simulate(machine).compute_units("2:CPU:1").policy(policy).build().unwrap();
+        let rt = Runtime::builder().simulate(plain(false)).compute_units("2:CPU:1").policy(policy).build().unwrap();
         for _ in 0..10 {
             rt.task("work", ()).cpu(|_, ()| ()).submit().unwrap();
         }

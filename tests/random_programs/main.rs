@@ -31,13 +31,15 @@
 //!
 //! `THALWEG_CASES` sets the number of programs (1000, and 300 without optimization).
 
+#[macro_use]
+#[path = "../common/steps.rs"]
+mod steps;
+
 mod children;
 mod loops;
 mod oracle;
 mod program;
 mod replays;
-#[path = "../common/steps.rs"]
-mod steps;
 mod sums;
 mod values;
 

@@ -146,20 +146,7 @@ macro_rules! record {
                         }
                     }};
                 }
-                let change = move |mut target: <$shape as Shape>::ViewMut<'_, u64>, h| {
-                    target.iter_mut().enumerate().for_each(|(n, x)| *x = kind.value(*x, h, n))
-                };
-                match kind {
-                    Kind::Out => task!(target.output(), change),
-                    Kind::Inout => task!(target.inout(), change),
-                    Kind::Commutative => task!(target.commutative(), change),
-                    Kind::Concurrent => task!(target.concurrent(), |target: Shared<'_, u64>, h| {
-                        (0..target.len()).for_each(|n| target.update(n, |x| kind.value(x, h, n)))
-                    }),
-                    Kind::Add => task!(target.reduction(ADD.clone()), change),
-                    Kind::Accumulate => task!(target.accumulate(ADD.clone()), change),
-                    Kind::Max => task!(target.reduction(Max), change),
-                }
+                access_target!($shape, kind, target, task)
             }
         }
     };

@@ -1,8 +1,7 @@
 //! Contents of traces: tasks, dependences, copies, failures and times must match the run.
 
-use super::traced;
+use super::{traced, two_cores};
 use std::collections::BTreeSet;
-use thalweg::SimulatedMachine;
 use thalweg::prelude::*;
 use thalweg_trace::{AccessMode, NoteKind, Outcome, StateKind, Trace};
 
@@ -210,18 +209,8 @@ fn detached_task_ends_later_than_its_body() {
 
 #[test]
 fn simulated_times_are_those_of_the_virtual_clock() {
-    let machine = r#"
-        name = "two cores"
-        [units.CPU]
-        count = 2
-        bytes_per_s = 1e12
-        [[tasks]]
-        name = "work"
-        time_ns = { CPU = { 1 = 1000 } }
-    "#;
-    let machine: SimulatedMachine = machine.parse().unwrap();
     let mut now = 0;
-    let trace = traced(cpu("2:CPU:1").simulate(machine), |rt| {
+    let trace = traced(two_cores(), |rt| {
         let x = rt.zeros::<f64, _>(10);
         for _ in 0..5 {
             rt.task("work", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();

@@ -1,25 +1,13 @@
 //! Placements in traces: policies with their estimates, dropped replicas, and the bytes in use in devices' memories.
 
-use super::traced;
+use super::{traced, two_cores};
 use std::collections::BTreeSet;
-use thalweg::SimulatedMachine;
 use thalweg::prelude::*;
 use thalweg_trace::{DropReason, Trace};
 
 /// Returns the trace of a chain of tasks at one index of a space, of which each takes 1 µs on a simulated core.
 fn chain(scheduler: &str) -> Trace {
-    let machine = r#"
-        name = "two cores"
-        [units.CPU]
-        count = 2
-        bytes_per_s = 1e12
-        [[tasks]]
-        name = "work"
-        time_ns = { CPU = { 1 = 1000 } }
-    "#;
-    let machine: SimulatedMachine = machine.parse().unwrap();
-    let builder = Runtime::builder().compute_units("2:CPU:1").simulate(machine).scheduler(scheduler);
-    traced(builder, |rt| {
+    traced(two_cores().scheduler(scheduler), |rt| {
         let (x, space) = (rt.zeros::<f64, _>(10), IterationSpace::new("one", vec![1.0]));
         for _ in 0..6 {
             space.begin();

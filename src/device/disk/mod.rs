@@ -1,23 +1,23 @@
-//! The disk: an address space in a file, for homes that leave host memory.
+//! The disk: an address space in a file, for homes that are evicted from host memory.
 //!
 //! To the rest of the runtime, the disk is a device that runs no tasks. A replica on the disk holds a whole data
-//! object, row by row, in a slot of one file. The file is unlinked right after it is created, so that nothing is left
-//! of it when the process ends, in whatever way. A checksum of each replica's content is kept in memory and verified
-//! when the content is read, because a disk or a file system may return other bytes than were written.
+//! object, row by row, in a slot of one file. The file is unlinked right after it is created, so nothing is left of it
+//! however the process ends. A checksum of each replica's content is kept in memory and verified when the content is
+//! read, because a disk or a file system may return corrupt bytes.
 //!
-//! Large slots are transferred past the page cache ([`direct`]). Small ones, for which each transfer would wait for the
-//! disk, and those on file systems without such transfers go through it.
+//! Large slots bypass the page cache ([`direct`]). Small slots go through it, because direct transfers would wait for
+//! the disk, and so do all slots on file systems without direct transfers.
 //!
-//! A slot may also be a part of a file of the user, with content from the beginning. Such slots have numbers instead of
+//! A slot may also be a part of a user's file, with content from the beginning. Such slots have numbers instead of
 //! positions ([`slots`]), and are always transferred through the page cache.
 //!
 //! This module moves bytes, and decides nothing. Each copy is made by one of two threads, one for each direction.
 //!
 //! Invariants:
 //! 1. A slot belongs to one replica until the replica's buffer is dropped. Slots do not overlap.
-//! 2. A slot has a checksum exactly if its last write was complete. A slot in a file of the user also has content
-//!    without a checksum until it is written for the first time.
-//! 3. Both paths to a slot have the same content: the page cache is coherent with transfers past it.
+//! 2. A slot has a checksum exactly if its last write was complete. A slot in a user's file has content without a
+//!    checksum until it is first written.
+//! 3. Both paths to a slot have the same content: the page cache is coherent with direct transfers.
 
 #[cfg(target_os = "linux")]
 mod direct;

@@ -1,7 +1,7 @@
 //! Accesses whose element types and numbers of dimensions are known only at run time.
 //!
 //! Language bindings and interpreters declare such accesses. Homes, dependences, replicas and copies know only the size
-//! of an element, so the typed front door and this one lead to the same data objects: a program may use both.
+//! of an element, so the typed interface and this one share data objects: a program may use both.
 //!
 //! This module never converts an element. Invariants:
 //! 1. A [`Dtype`] that is stored with a data object has the size of its elements, and an alignment that its home and

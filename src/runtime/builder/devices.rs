@@ -17,8 +17,8 @@ impl Builder {
     }
 
     /// Sets the power draw of a core or device of this kind. From the power and the busy time of the units, the runtime
-    /// computes the energy in [`Runtime::statistics`](crate::Runtime::statistics) and in the profiles of the `fpm` scheduler. In a simulation, this
-    /// value overrides the figures in the machine file.
+    /// computes the energy in [`Runtime::statistics`](crate::Runtime::statistics) and in the profiles of the `fpm`
+    /// scheduler. In a simulation, this value overrides the figures in the machine file.
     ///
     /// ```
     /// use thalweg::energy::Power;
@@ -42,9 +42,9 @@ impl Builder {
         self
     }
 
-    /// Adds an energy meter for [`Runtime::statistics`](crate::Runtime::statistics). It is read when the runtime is built and at each call of that
-    /// method. `static_w` is the idle power that the meter shows, in watts; if it is `None`, the dynamic energy is
-    /// unknown.
+    /// Adds an energy meter for [`Runtime::statistics`](crate::Runtime::statistics). It is read when the runtime is
+    /// built and at each call of that method. `static_w` is the idle power that the meter shows, in watts; if it is
+    /// `None`, the dynamic energy is unknown.
     ///
     /// If a meter can no longer be read, the runtime logs that, and reports its energy as unknown from then on.
     ///
@@ -102,11 +102,11 @@ impl Builder {
     /// Runs the program on a simulated machine: nothing is computed and nothing takes real time, but tasks are placed
     /// and data moved as on the real machine, on a virtual clock ([`Runtime::now`](crate::Runtime::now)).
     ///
-    /// Bodies are dropped instead of run. Data objects made with [`Runtime::zeros`](crate::Runtime::zeros) have no memory; others keep the
-    /// values that they were registered with. Virtual time passes only while the program waits, or has submitted more
-    /// tasks than the window holds. With a single submitting thread, all times are the same in every run, to the
-    /// nanosecond. The units can be of any kind that the machine has; the default is the whole machine. Thread pinning
-    /// and [`use_current_thread`](Self::use_current_thread) have no effect.
+    /// Bodies are dropped instead of run. Data objects made with [`Runtime::zeros`](crate::Runtime::zeros) have no
+    /// memory; others keep the values that they were registered with. Virtual time passes only while the program waits,
+    /// or has submitted more tasks than the window holds. With a single submitting thread, all times are the same in
+    /// every run, to the nanosecond. The units can be of any kind that the machine has; the default is the whole
+    /// machine. Thread pinning and [`use_current_thread`](Self::use_current_thread) have no effect.
     #[cfg(feature = "sim")]
     pub fn simulate(mut self, machine: crate::SimulatedMachine) -> Self {
         self.simulated = Some(machine);

@@ -83,10 +83,10 @@ impl Builder {
         self
     }
 
-    /// Sets how many bytes the pending tasks may allocate together, as far as the program says it
-    /// ([`TaskBuilder::allocates`](crate::TaskBuilder::allocates)). A submission that would exceed the number waits
-    /// until enough tasks have finished. A task that alone exceeds it waits until no other task that allocates is
-    /// pending. By default there is no limit.
+    /// Sets how many bytes the pending tasks may allocate together, as declared by
+    /// [`TaskBuilder::allocates`](crate::TaskBuilder::allocates). A submission that would exceed the number waits until
+    /// enough tasks have finished. A task that alone exceeds it waits until no other task that allocates is pending. By
+    /// default there is no limit.
     ///
     /// Everything else is as with [`max_pending_tasks`](Self::max_pending_tasks), which limits the number of tasks at
     /// the same time: a submitter that hosts a unit executes tasks while it waits, submissions inside bodies do not
@@ -110,19 +110,19 @@ impl Builder {
         self
     }
 
-    /// Limits the host memory that the arrays of the runtime take, in bytes. Arrays that no task uses leave for a file
-    /// ([`spill_to`](Self::spill_to), which is required), and come back before the next task that uses them. By default
-    /// there is no limit.
+    /// Limits the host memory that the arrays of the runtime take, in bytes. Arrays that no task uses are evicted to a
+    /// file ([`spill_to`](Self::spill_to), which is required), and reloaded before the next task that uses them. By
+    /// default there is no limit.
     ///
-    /// An array leaves as a whole, the least recently used first; if it has not been written since it came back,
-    /// nothing is copied. So a program splits data that exceed the memory into several arrays. Arrays of zeros
+    /// An array is evicted as a whole, the least recently used first; if it has not been written since it was reloaded,
+    /// nothing is copied. So split data that exceed the memory into several arrays. Arrays of zeros
     /// ([`Runtime::zeros`](crate::Runtime::zeros)) take no memory before their first task. A task is refused if its
     /// arrays do not fit together ([`SubmitError::WorkingSet`](crate::error::SubmitError::WorkingSet)).
     ///
     /// The limit applies to arrays that the runtime owns. Borrowed and imported arrays, arrays of
     /// [`zeros_together`](crate::Runtime::zeros_together), values, results, and private copies of reductions are not
     /// counted, and arrays that are reduced into stay in memory. The limit is exceeded if the program registers more
-    /// arrays at once than fit, until they have left; and if the bodies of all tasks in memory wait.
+    /// arrays at once than fit, until they are evicted; and if the bodies of all tasks in memory wait.
     ///
     /// Only machines of CPU units can have a limit.
     pub fn host_memory(mut self, bytes: u64) -> Self {
@@ -130,10 +130,10 @@ impl Builder {
         self
     }
 
-    /// Sets the directory of the file to which arrays leave when [`host_memory`](Self::host_memory) is short. The
-    /// file has no name, so that nothing is left of it when the process ends, in whatever way.
+    /// Sets the directory of the file to which arrays are evicted when [`host_memory`](Self::host_memory) is full. The
+    /// file has no name, so nothing is left of it however the process ends.
     ///
-    /// Checksums of the content are verified when it comes back. If the content has changed or cannot be read, the
+    /// Checksums of the content are verified when it is reloaded. If the content has changed or cannot be read, the
     /// task that needs it fails; if an array cannot be written, as on a full disk, it stays, and the task that needs
     /// the memory fails. In both cases, nothing else is lost.
     ///
@@ -159,7 +159,7 @@ impl Builder {
         self
     }
 
-    /// Sets which data leave a memory that is short: the memory of a device, or limited
+    /// Sets which data are evicted when a memory is full: that of a device, or limited
     /// [`host_memory`](Self::host_memory). The default is [`Eviction::LeastRecent`].
     ///
     /// ```
@@ -184,14 +184,13 @@ impl Builder {
         self
     }
 
-    /// Adds a function that threads call while they find no task: to advance events outside of the runtime for which
-    /// tasks wait, such as messages. It returns whether one is on its way, so that another look soon may be worthwhile.
+    /// Adds a function that idle threads call to advance external events that tasks wait for, such as messages. It
+    /// returns whether an event is on its way, so another call soon may be worthwhile.
     ///
     /// Several threads may call it at the same time, each between two searches for a task. A thread whose calls return
-    /// `true` searches for up to a millisecond, and lets other threads have its core meanwhile; then it sleeps like any
-    /// other. So the function must return soon, must not wait for tasks, and something else has to look after what
-    /// arrives while all threads sleep or execute tasks. The threads of a simulation and of an exploration of schedules
-    /// do not call it.
+    /// `true` searches for up to a millisecond, yielding its core meanwhile, and then sleeps. So the function must
+    /// return soon and must not wait for tasks, and something else has to handle events that arrive while all threads
+    /// sleep or execute tasks. Simulations and explorations of schedules do not call it.
     ///
     /// ```
     /// use std::sync::Mutex;
@@ -223,8 +222,8 @@ impl Builder {
     /// Sets whether a submission waits while too many tasks are pending, which is the default. Otherwise submissions
     /// never wait, and the program calls [`Runtime::wait_for_room`](crate::Runtime::wait_for_room) where it may wait.
     ///
-    /// It is meant for programs that submit tasks where they must not wait: in an executor of futures, or while they
-    /// hold a lock that bodies need, such as that of an interpreter.
+    /// It is meant for programs that submit where they must not wait: in an async executor, or while they hold a lock
+    /// that bodies need, such as an interpreter's.
     pub fn throttle_submissions(mut self, yes: bool) -> Self {
         self.throttle_submissions = yes;
         self

@@ -1,6 +1,6 @@
 //! Builder that configures a runtime.
 //!
-//! Settings of threads ([`execution`]), reports ([`reports`]) and devices ([`devices`]) are in files of their own.
+//! Settings of threads ([`execution`]), reports ([`reports`]) and devices ([`devices`]) are in separate files.
 
 mod devices;
 mod execution;
@@ -22,13 +22,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Runtime {
-    /// Begins the description of a runtime.
+    /// Begins the configuration of a runtime.
     pub fn builder() -> Builder {
         Builder::new()
     }
 }
 
-/// The description of a [`Runtime`].
+/// Configuration of a [`Runtime`].
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -211,8 +211,11 @@ impl Builder {
     /// | `guided-sizes`, `guided-runtime` | chunks balanced by the weights; by measured times | |
     /// | `clustered-guided` | CPU units left of a pivot, devices right of it | `threshold=0.25` |
     /// | `adjacency` | the same balance, with few bytes between memories | `slack=0.05` |
+    /// | `certified` | near the optimum of the measured times, with a bound | `slack=0.01` |
     /// | `fpm` | shares from functional performance models, best in time or energy | `objective=pareto,budget=1.5x`, `file=PATH` |
     /// | `eft` | where it is expected to finish earliest, copies included | `latency_ns=1e4`, `bytes_per_s=1e10` |
+    /// | `bottom-level` | the task with the longest path first, where it finishes earliest | as above |
+    /// | `auto` | tasks of iteration spaces as `eft`, others as `bottom-level` | as above |
     /// | `priority` | a free unit takes the most urgent task | |
     ///
     /// After `memo` instances, `dynamic` remembers where every index ran; if `memo` is 0, it never does. The factor is
@@ -286,10 +289,11 @@ impl Builder {
     }
 
     /// Saves the execution times that the scheduler learns to a file, so that the next run can use them. The file, if
-    /// it exists, is read when the runtime is built; it is written when the runtime is dropped. Only `eft` and `fpm`
-    /// learn; with other schedulers the call has no effect. If the file cannot be written, the runtime logs a warning.
-    /// The file has the format of [`Model::to_text`](crate::sched::Model::to_text); with `fpm`, whose weights are
-    /// integers, it has the format of [`Known::to_text`](crate::sched::fpm::Known::to_text).
+    /// it exists, is read when the runtime is built; it is written when the runtime is dropped. Only `eft`,
+    /// `bottom-level`, `auto` and `fpm` learn; with other schedulers the call has no effect. If the file cannot be
+    /// written, the runtime logs a warning. The file has the format of
+    /// [`Model::to_text`](crate::sched::Model::to_text); with `fpm`, whose weights are integers, it has the format of
+    /// [`Known::to_text`](crate::sched::fpm::Known::to_text).
     ///
     /// ```
     /// use thalweg::prelude::*;

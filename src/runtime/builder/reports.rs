@@ -92,7 +92,8 @@ impl Builder {
         self
     }
 
-    /// Records all tasks and dependences for [`Runtime::graph`](crate::Runtime::graph). Memory use grows with every task.
+    /// Records all tasks and dependences for [`Runtime::graph`](crate::Runtime::graph). Memory use grows with every
+    /// task.
     #[cfg(feature = "graph")]
     pub fn record_graph(mut self, yes: bool) -> Self {
         self.record_graph = yes;
@@ -143,8 +144,8 @@ impl Builder {
     }
 
     /// Sets whether, on SIGUSR1, the runtime writes to standard error what its tasks are doing and what they are
-    /// waiting for ([`Runtime::explain`](crate::Runtime::explain)). Without a call, the environment variable `THALWEG_EXPLAIN` decides: 1
-    /// means yes.
+    /// waiting for ([`Runtime::explain`](crate::Runtime::explain)). Without a call, the environment variable
+    /// `THALWEG_EXPLAIN` decides: 1 means yes.
     ///
     /// A dedicated thread waits for the signal. It also samples the running tasks a few times a second, so that
     /// explanations can say how long each task has been running. Once the first such runtime is built, the signal no
@@ -170,9 +171,9 @@ impl Builder {
     /// and how long the rest will take; a line for each unit, with its tasks and how busy it was in the last second;
     /// and a line for each pair of memories between which data are copied, with the bytes per second. The bars appear
     /// once tasks have been pending for half a second, and disappear when a wait finds that nothing is pending, so a
-    /// program can print its results after [`Runtime::wait`](crate::Runtime::wait). To print while tasks are pending, use
-    /// [`Runtime::without_progress`](crate::Runtime::without_progress). If standard error is not a terminal, a line with the same figures is written
-    /// every few seconds.
+    /// program can print its results after [`Runtime::wait`](crate::Runtime::wait). To print while tasks are pending,
+    /// use [`Runtime::without_progress`](crate::Runtime::without_progress). If standard error is not a terminal, a line
+    /// with the same figures is written every few seconds.
     ///
     /// A separate thread reads counters that the runtime maintains anyway, so the display adds no cost to tasks.
     ///
@@ -189,7 +190,7 @@ impl Builder {
         self
     }
 
-    /// Sets whether to check that bodies keep to the accesses that their tasks declare. Without a call, the environment
+    /// Sets whether to check that bodies respect the accesses that their tasks declare. Without a call, the environment
     /// variable `THALWEG_SANITIZE` decides: 1 means yes.
     ///
     /// Each body then works on copies of its regions between guard zones. A task fails with

@@ -3,11 +3,15 @@
 use std::ops::Range;
 
 use npb::mz::columns::{Columns, Divided, Few, Together, bundles};
-use npb::mz::lanes::{Lane, MAX_LANES, dispatch};
+use npb::mz::lanes::{Lane, MAX_LANES};
 use npb::with_columns;
-use pulp::{Scalar, Scalar256b, Scalar512b, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+
+use crate::testing::at_width;
 
 const NUMBERS: usize = 64;
+/// The widths whose columns are tested.
+const TESTED: [usize; 4] = [0, 1, 4, 8];
 
 /// For columns of every kind, loads a point, adds 100 to it, and stores it. Passes the loaded lanes to the closure
 /// each time.
@@ -61,10 +65,9 @@ fn columns_of_every_kind_touch_only_their_points() {
         }
     };
     // Test this machine's instruction set, and the vector widths of other machines.
-    dispatch(MAX_LANES, AddHundred(&mut check));
-    AddHundred(&mut check).with_simd(Scalar);
-    AddHundred(&mut check).with_simd(Scalar256b);
-    AddHundred(&mut check).with_simd(Scalar512b);
+    for lanes in TESTED {
+        at_width(lanes, AddHundred(&mut check));
+    }
     assert!(tried >= 1 + 1 + 7 + 15, "{tried} kinds of columns");
 }
 
@@ -98,15 +101,10 @@ const APART: usize = 40;
 #[test]
 fn bundles_cover_every_column_once() {
     for (rows, columns) in (0..5).flat_map(|rows| (8..24).map(move |width| (rows, 3..3 + width))) {
-        for lanes in [0, 1, 4, 8] {
+        for lanes in TESTED {
             let mut counts = vec![0.0; 5 * APART];
             let work = Count { rows, columns: columns.clone(), counts: &mut counts };
-            match lanes {
-                0 => dispatch(MAX_LANES, work),
-                1 => work.with_simd(Scalar),
-                4 => work.with_simd(Scalar256b),
-                _ => work.with_simd(Scalar512b),
-            }
+            at_width(lanes, work);
             for (place, count) in counts.into_iter().enumerate() {
                 let (row, column) = (place / APART, place % APART);
                 let expected = f64::from(u8::from(row < rows && columns.contains(&column)));

@@ -1,9 +1,11 @@
 //! Tests that packed and unpacked lines return to the same points for any geometry.
 
-use npb::mz::lanes::{MAX_LANES, Scratch, dispatch};
+use npb::mz::lanes::{MAX_LANES, Scratch};
 use npb::mz::lines::{Lines, planes_together};
 use proptest::prelude::*;
-use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+
+use crate::testing::{WIDTHS, at_width};
 
 /// Number of points between rows.
 const APART: usize = 2;
@@ -46,19 +48,11 @@ proptest! {
                 expected[3 + line * (length + APART) + l] *= 2.0;
             }
         }
-        for width in [0, 1, 2, 3, 4, 8] {
+        for width in WIDTHS {
             let mut numbers = before.clone();
             let mut others: Vec<f64> = before.iter().map(|number| -number).collect();
             let work = Double { lines, length, numbers: [&mut numbers, &mut others] };
-            // Test this machine's instruction set, and every vector width that some machine has.
-            match width {
-                0 => dispatch(MAX_LANES, work),
-                3 => dispatch(4, work), // the code for four lanes, on a machine that has eight
-                1 => work.with_simd(Scalar),
-                2 => work.with_simd(Scalar128b),
-                4 => work.with_simd(Scalar256b),
-                _ => work.with_simd(Scalar512b),
-            }
+            at_width(width, work);
             prop_assert_eq!(&numbers, &expected, "{} lanes", width);
             let others: Vec<f64> = others.iter().map(|number| -number).collect();
             prop_assert_eq!(&others, &expected, "the other component, {} lanes", width);
@@ -90,12 +84,9 @@ impl WithSimd for Places {
 
 #[test]
 fn each_lane_holds_one_line() {
-    for most in [4, MAX_LANES] {
-        dispatch(most, Places);
+    for width in WIDTHS {
+        at_width(width, Places);
     }
-    Places.with_simd(Scalar);
-    Places.with_simd(Scalar256b);
-    Places.with_simd(Scalar512b);
 }
 
 #[test]

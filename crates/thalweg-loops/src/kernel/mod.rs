@@ -129,6 +129,28 @@ pub(super) struct Writer<'a> {
     is_sum_alone: bool,
 }
 
+impl<'a> Writer<'a> {
+    fn new(function: &'a Function, types: &'a Types, facts: &'a Facts) -> Self {
+        Self {
+            function,
+            types,
+            facts,
+            kernel: None,
+            off: Off::default(),
+            text: String::new(),
+            indent: 1,
+            has_met: true,
+            jumps: Vec::new(),
+            renamed: BTreeMap::new(),
+            defines: Vec::new(),
+            is_team: false,
+            level: 0,
+            reads_first: false,
+            is_sum_alone: false,
+        }
+    }
+}
+
 /// A reduction target in a form that can serve as a map key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TargetKey {
@@ -156,23 +178,7 @@ pub(crate) fn lower(
     let kernel = &function.kernels[number];
     let name = text_name(&function.name);
     let name = if number == 0 { format!("{name}_loop") } else { format!("{name}_loop{}", number + 1) };
-    let writer = || Writer {
-        function,
-        types,
-        facts,
-        kernel: Some(kernel),
-        off,
-        text: String::new(),
-        indent: 1,
-        has_met: true,
-        jumps: Vec::new(),
-        renamed: BTreeMap::new(),
-        defines: Vec::new(),
-        is_team: true,
-        level: 0,
-        reads_first: false,
-        is_sum_alone: false,
-    };
+    let writer = || Writer { kernel: Some(kernel), off, is_team: true, ..Writer::new(function, types, facts) };
     let arguments = arguments(function, types, facts, kernel);
     let regions: Vec<String> = arguments.iter().filter_map(|argument| region(function, facts, *argument)).collect();
     let whole = |name: &str, body: &str, is_first: bool| {
@@ -219,24 +225,8 @@ pub(crate) fn lower(
 
 /// Returns the text of the body of a function that kernels call.
 pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt], value: &Expr) -> String {
-    let (facts, off) = (Facts::default(), Off::default());
-    let mut writer = Writer {
-        function,
-        types,
-        facts: &facts,
-        kernel: None,
-        off,
-        text: String::new(),
-        indent: 1,
-        has_met: true,
-        jumps: Vec::new(),
-        renamed: BTreeMap::new(),
-        defines: Vec::new(),
-        is_team: false,
-        level: 0,
-        reads_first: false,
-        is_sum_alone: false,
-    };
+    let facts = Facts::default();
+    let mut writer = Writer::new(function, types, &facts);
     writer.statements(body, false);
     let value = writer.expr(value);
     writer.line(format!("return {value};"));
