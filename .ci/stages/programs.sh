@@ -92,6 +92,7 @@ for machine in machines/*.toml; do
 done
 
 timeout 300 target/release/examples/schedulers --benchmark lu --check docs/evaluation/evaluation.csv | grep '^SAME'
+timeout 300 target/release/examples/schedulers --benchmark lu --seeds 30 --check docs/evaluation/seeds.csv | grep '^SAME'
 timeout 300 target/release/examples/schedulers --suite factor --check docs/evaluation/suite.csv | grep '^SAME'
 timeout 300 target/release/examples/schedulers --suite Cholesky --check docs/evaluation/suite.csv | grep '^SAME'
 for case in "LU 12, a GPU slows down" "zones, a GPU speeds up" "Cholesky 20"; do

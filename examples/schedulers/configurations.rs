@@ -36,6 +36,10 @@ pub(crate) const SCHEDULERS: [&str; 16] = [
 /// The article's own schedulers.
 pub(crate) const ARTICLES: &[&str] = SCHEDULERS.split_at(5).0;
 
+/// The schedulers of the summary: the article's, and the best of ours.
+pub(crate) const SUMMARIZED: [&str; 6] =
+    ["static", "dynamic", "static-pcf", "guided-runtime", "clustered-guided", "certified:team=auto"];
+
 /// Schedulers that never settle on a fixed map. They do not improve after a few steps.
 pub(crate) const ONLINE: [&str; 3] = ["eft", "stealing", "priority"];
 /// Number of steps that is enough for the schedulers in [`ONLINE`].
@@ -69,6 +73,17 @@ impl Configuration {
         let alone = [(1, 0), (0, 1), (0, 2)];
         let others = (0..=2).flat_map(|gpus| CORES.map(|cores| (cores, gpus)));
         alone.into_iter().chain(others).map(|(cores, gpus)| Self { benchmark, cores, gpus }).collect()
+    }
+
+    /// Returns the hybrid configurations of the summary: those with the fewest and the most cores.
+    pub(crate) fn summarized(benchmark: Benchmark) -> impl Iterator<Item = Self> {
+        let hybrid = |configuration: &Self| configuration.gpus > 0 && [16, 64].contains(&configuration.cores);
+        Self::all(benchmark).into_iter().filter(hybrid)
+    }
+
+    /// Returns the benchmark and the configuration, as the summary names them.
+    pub(crate) fn title(self) -> String {
+        format!("{}-MZ {self}", format!("{:?}", self.benchmark).to_uppercase())
     }
 
     /// Returns the configurations that this machine can run, with emulated devices as GPUs.

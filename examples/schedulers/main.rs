@@ -10,6 +10,7 @@
 //! cargo run --profile bench --example schedulers -- --out evaluation
 //! cargo run --release --example schedulers -- --class W --real
 //! cargo run --profile bench --example schedulers -- --suite --out evaluation
+//! cargo run --profile bench --example schedulers -- --seeds 30 --out evaluation
 //! ```
 
 mod bound;
@@ -21,9 +22,11 @@ mod configurations;
 mod evaluation;
 mod evolution;
 mod graphs;
+mod interval;
 mod moving;
 mod published;
 mod rivals;
+mod seeds;
 mod suite;
 mod table;
 
@@ -70,12 +73,13 @@ struct Options {
     /// graphs.csv. TEXT selects the cases whose names contain it
     #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["real", "from", "suite"])]
     graphs: Option<String>,
-    /// Number of seeds for the noise of `--graphs`
-    #[arg(long, value_name = "N", default_value = "30", value_parser = integer(1..=1000), requires = "graphs")]
-    seeds: usize,
+    /// Run the summary's configurations and schedulers with this many seeds for the noise, and write seeds.csv. With
+    /// `--graphs`, the number of its seeds [default: 30]
+    #[arg(long, value_name = "N", value_parser = integer(1..=1000), conflicts_with_all = ["real", "from", "suite"])]
+    seeds: Option<usize>,
     /// Run on machines that change during a run and with too little memory, compare with an oracle that knows, and
     /// write moving.csv. TEXT selects the cases whose names contain it
-    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["real", "from", "suite", "graphs"])]
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["real", "from", "suite", "graphs", "seeds"])]
     moving: Option<String>,
     /// Maximum number of time steps in which a scheduler can settle, before those that count
     #[arg(long, value_name = "N", default_value = "250", value_parser = integer(0..=10_000))]
@@ -125,6 +129,9 @@ impl Options {
         }
         if let Some(only) = &self.moving {
             return self.run_moving(only);
+        }
+        if let Some(seeds) = self.seeds {
+            return self.run_seeds(seeds as u64);
         }
         if let Some(path) = &self.from {
             return self.write(&table::from_csv(&std::fs::read_to_string(path)?)?);
@@ -179,7 +186,7 @@ impl Options {
     /// Runs the factorizations with the baselines; compares and writes them like the evaluation.
     fn run_graphs(&self, only: &str) -> Result<()> {
         let machines = self.simulate.parent().unwrap_or_else(|| std::path::Path::new("."));
-        let rows = graphs::run(machines, only, self.seeds)?;
+        let rows = graphs::run(machines, only, self.seeds.unwrap_or(30))?;
         let tables = graphs::tables(&rows);
         tables.iter().for_each(|(_, table)| println!("{table}"));
         if let Some(path) = &self.check {
@@ -188,6 +195,25 @@ impl Options {
         if let Some(folder) = &self.out {
             std::fs::create_dir_all(folder)?;
             graphs::write(&rows, folder)?;
+        }
+        self.page.iter().try_for_each(|page| table::update(page, &tables))
+    }
+
+    /// Runs the summary with several seeds; compares and writes the rows like the evaluation.
+    fn run_seeds(&self, seeds: u64) -> Result<()> {
+        let machine = SimulatedMachine::from_file(&self.simulate)?;
+        let configurations: Vec<Configuration> =
+            self.benchmarks.iter().flat_map(|&benchmark| Configuration::summarized(benchmark)).collect();
+        let rows = seeds::run(&configurations, 1..=seeds, |run, seed| self.measure_with(&machine, run, seed))?;
+        let machine = Machine::from_file(&self.simulate)?;
+        let tables = seeds::tables(&rows, &|configuration| machine.bound(configuration, self.class))?;
+        tables.iter().for_each(|(_, table)| println!("{table}"));
+        if let Some(path) = &self.check {
+            same(&seeds::to_csv(&rows), path)?;
+        }
+        if let Some(folder) = &self.out {
+            std::fs::create_dir_all(folder)?;
+            seeds::write(&rows, folder)?;
         }
         self.page.iter().try_for_each(|page| table::update(page, &tables))
     }
@@ -259,6 +285,11 @@ impl Options {
     /// Computes the expected results of a run in a plain loop.
     fn expected(&self, benchmark: Benchmark) -> Norms {
         run_serially(benchmark, &benchmark.problem(self.class), evaluation::all_steps(self.steps), 1, Fuse::Step).norms
+    }
+
+    /// Measures a run on a machine with this seed for its noise.
+    fn measure_with(&self, machine: &SimulatedMachine, run: Run, seed: u64) -> Result<Measured> {
+        self.measure(&Place::Simulated(machine.clone().with_noise(seed, graphs::DEVIATION)), run, &[])
     }
 
     fn measure(

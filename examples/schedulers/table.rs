@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use npb::mz::Benchmark;
 
 use crate::common::Result;
-use crate::configurations::{ARTICLES, Configuration, SCHEDULERS};
+use crate::configurations::{ARTICLES, Configuration, SCHEDULERS, SUMMARIZED};
 use crate::evaluation::{Measured, Period, Row};
 use crate::published::Published;
 
@@ -103,7 +103,7 @@ fn row_of<'a>(rows: &'a [Row], configuration: Configuration, scheduler: &str) ->
 }
 
 /// Mark of a value of a scheduler that still searches.
-const SEARCHES: &str = "~";
+pub(crate) const SEARCHES: &str = "~";
 
 /// Formats the speed-ups of the computation period under all schedulers.
 fn computation(rows: &[Row], benchmark: Benchmark) -> String {
@@ -114,14 +114,9 @@ fn computation(rows: &[Row], benchmark: Benchmark) -> String {
 /// Formats the speed-ups of the hybrid configurations with the fewest and the most cores, under the article's
 /// schedulers and the best of ours.
 fn summary(rows: &[Row]) -> String {
-    let shown = [ARTICLES, &["certified:team=auto"]].concat();
-    let all = Benchmark::value_variants().iter().flat_map(|&benchmark| Configuration::all(benchmark));
-    let hybrid: Vec<Configuration> =
-        all.filter(|configuration| configuration.gpus > 0 && [16, 64].contains(&configuration.cores)).collect();
-    let name = |configuration: &Configuration| {
-        format!("{}-MZ {configuration}", format!("{:?}", configuration.benchmark).to_uppercase())
-    };
-    speed_ups("", rows, &hybrid, &shown, &name)
+    let all: Vec<Configuration> =
+        Benchmark::value_variants().iter().flat_map(|&benchmark| Configuration::summarized(benchmark)).collect();
+    speed_ups("", rows, &all, &SUMMARIZED, &|configuration| configuration.title())
 }
 
 /// Formats the speed-ups of the computation period, with values within 2 % of the best in bold.

@@ -25,7 +25,7 @@ pub(super) fn draw(rows: &[Took], path: &Path) -> Result<()> {
     chart.configure_mesh().x_desc("time over that of the best").y_desc("part of the cases").draw()?;
     for (at, scheduler) in statistics::schedulers().enumerate() {
         let colour = Palette99::pick(at).to_rgba();
-        let ratio = |(_, of_case): &(String, std::collections::BTreeMap<&str, statistics::Mean>)| {
+        let ratio = |(_, of_case): &(String, std::collections::BTreeMap<&str, crate::interval::Mean>)| {
             of_case[scheduler].0 / of_case.values().map(|(mean, _)| *mean).fold(f64::INFINITY, f64::min)
         };
         let mut ratios: Vec<f64> = means.iter().map(ratio).collect();

@@ -26,7 +26,7 @@ pub(crate) const POLICIES: [&str; 3] = ["bottom-level", "eft", "stealing"];
 /// The schedulers of others.
 pub(crate) const RIVALS: [&str; 6] = ["heft", "cpop", "dmdas", "multiprio", "dada", "heteroprio"];
 /// Standard deviation of a task's time, as a fraction of its mean.
-const DEVIATION: f64 = 0.02;
+pub(crate) const DEVIATION: f64 = 0.02;
 /// Number of runs of a policy that learns.
 const RUNS: usize = 3;
 

@@ -4,21 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{POLICIES, RIVALS, Took};
+use crate::interval::{Mean, mean};
 
 /// Returns all schedulers, the library's first.
 pub(super) fn schedulers() -> impl Iterator<Item = &'static str> {
     POLICIES.into_iter().chain(RIVALS)
-}
-
-/// Mean and half of the 95 % confidence interval of a case's runs.
-pub(super) type Mean = (f64, f64);
-
-/// Computes the mean with its confidence interval, by Student's distribution for 29 degrees of freedom.
-fn mean(values: &[f64]) -> Mean {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    (mean, 2.045 * (variance / n).sqrt())
 }
 
 /// Returns the means of each case, in order, by scheduler.
