@@ -28,16 +28,16 @@
 //! - `task(&runtime, ..)`, which begins the description of a task and takes a data object or a region for each array;
 //! - `KERNELS`, the source text of the generated kernels.
 //!
-//! # Sharing out
+//! # Distribution
 //!
-//! | attribute | above | the loop's iterations are shared out over |
+//! | attribute | above | the loop's iterations are distributed over |
 //! | --- | --- | --- |
 //! | none | an outermost loop | teams and their threads, as with the next two together |
 //! | `#[distribute]` | an outermost loop | teams: groups of threads that share memory and can wait for each other |
-//! | `#[parallel_for]` | a loop inside such a one, up to three deep | the threads of a team |
+//! | `#[parallel_for]` | a loop inside one of these, up to three deep | the threads of a team |
 //! | `#[distribute] #[parallel_for]` | an outermost loop | teams and their threads at once |
 //!
-//! On cores, the iterations of the outermost loop are shared out over the unit's cores, and the other loops run as
+//! On cores, the iterations of the outermost loop are distributed over the unit's cores, and the other loops run as
 //! written. On accelerators, iterations are assigned cyclically; the innermost of several nested loops gets
 //! neighbouring threads.
 //!
