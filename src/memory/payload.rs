@@ -360,8 +360,8 @@ macro_rules! passed_on {
         }
 
         fn combine(&self, access: usize, block: &Block) {
-            // SAFETY: the engine combines a body's contribution only after the body has ended and when it is the access's
-            // turn.
+            // SAFETY: the engine combines a body's contribution only after the body has ended and when it is the
+            // access's turn.
             unsafe { self.accesses.at(access).combine(block) }
         }
 
