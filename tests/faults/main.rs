@@ -67,7 +67,7 @@ fn evicted_replicas_survive_the_loss_of_the_device_they_relied_on() {
     (0..20).for_each(|_| check(515));
 }
 
-/// Regression test: a skipped parent had a weak access to the box around empty parts, which the oracle took to be empty.
+/// Regression test: a skipped parent had a weak access to the box around empty parts, which the oracle took as empty.
 #[test]
 fn skipped_parent_leaves_data_of_empty_accesses_alone() {
     check(39172);
