@@ -11,6 +11,11 @@
 //! assumed to take no time there, for at most as many tasks as there are units of that kind. Further tasks are expected
 //! to take as long as on other kinds.
 //!
+//! Once a device's factor changes, the tasks in queues are no longer where they would end earliest. So an idle unit takes
+//! the last task of the queue that would end last, if the task was queued before the change and this unit ends it
+//! earlier, copies included (`idle.rs`). A task queued after the change shows that the end of its queue was the best
+//! place. The idle unit looks at one task, and at the backlog of each unit whose queue is not empty.
+//!
 //! Measurements:
 //! - *tasks*, by name, unit kind and bytes, and each device's factor over all tasks. Times include slowdown by other
 //!   programs or by cores that share a memory, because an estimate follows the latest times, however many units were
@@ -22,6 +27,7 @@
 
 use super::alike::Alike;
 use super::copies::Copies;
+use super::idle::Idle;
 use super::kernels::UNKNOWN_NS;
 use super::model::KINDS;
 use super::paces::Paces;
@@ -35,6 +41,7 @@ use crate::machine::UnitKind;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 /// The `eft` policy; see the module documentation.
 ///
@@ -57,6 +64,10 @@ pub struct Eft {
     model: Model,
     paces: Paces,
     queues: Queues,
+    idle: Idle,
+    /// Number of tasks queued so far, and at the latest change of a device's factor.
+    queued: u64,
+    queued_at_change: u64,
     /// The backlog of each unit.
     loads: Alike<Load>,
     /// For each memory, the copy time to it that unfinished tasks still account for.
@@ -94,11 +105,13 @@ struct Expected {
     kind: UnitKind,
     ns: f64,
     trial: bool,
-    /// The body's time, and the time until the task ends.
+    /// The body's time, and the time from ready to the end; NaN if another unit has taken the task.
     body_ns: f64,
     end_ns: f64,
     /// The copy's destination memory and time.
     copy: (SpaceId, f64),
+    /// Number of tasks queued before this one.
+    before: u64,
 }
 
 impl Eft {
@@ -117,20 +130,103 @@ impl Eft {
         self.loads.change(unit, |load| load.add_ns(ns));
     }
 
-    /// Removes an ended task from the backlogs.
-    fn forget(&mut self, sample: &Sample) -> Option<Expected> {
-        let expected = self.expected.remove(&sample.task)?;
+    /// Adds a task to the backlogs.
+    fn charge(&mut self, task: &ReadyTask, expected: Expected) {
+        let Expected { unit, kind, ns, trial, copy: (space, copy_ns), .. } = expected;
+        if trial {
+            *self.trials.entry((task.name.clone(), kind)).or_default() += 1;
+        }
+        self.loads.change(unit, |load| {
+            load.add_ns(ns);
+            load.tasks += 1;
+        });
+        if copy_ns > 0.0 {
+            if self.links_ns.len() <= space.index() {
+                self.links_ns.resize(space.index() + 1, 0.0);
+            }
+            self.links_ns[space.index()] += copy_ns;
+        }
+        self.expected.insert(task.id, expected);
+    }
+
+    /// Removes a task from the backlogs.
+    #[allow(clippy::ptr_arg, reason = "the name is cloned into a key, which is cheap for a static one")]
+    fn forget(&mut self, task: TaskId, name: &Cow<'static, str>) -> Option<Expected> {
+        let expected = self.expected.remove(&task)?;
         self.loads.change(expected.unit, |load| load.add_ns(-expected.ns));
         let (space, copy_ns) = expected.copy;
         if let Some(link_ns) = self.links_ns.get_mut(space.index()) {
             *link_ns = (*link_ns - copy_ns).max(0.0);
         }
         if expected.trial
-            && let Some(trials) = self.trials.get_mut(&(sample.name.clone(), expected.kind))
+            && let Some(trials) = self.trials.get_mut(&(name.clone(), expected.kind))
         {
             *trials -= 1;
         }
         Some(expected)
+    }
+
+    /// Returns what to expect of a task on a unit with this load.
+    fn expect(
+        &self,
+        task: &ReadyTask,
+        known: &[Option<f64>; KINDS],
+        load: Load,
+        unit: &UnitView,
+        view: &View<'_>,
+    ) -> Expected {
+        let factor = self.paces.factor(unit.id.index());
+        let (of_kind_ns, trial) = self.execution(task, known, unit.kind);
+        let (backlog_ns, execution_ns) = (load.backlog_ns() * factor, of_kind_ns * factor);
+        let spaces = unit.spaces.iter().map(|space| self.copy(*space, view.missing_bytes(task.id, *space)));
+        let (copied_ns, copy) =
+            spaces.min_by(|one, other| one.0.total_cmp(&other.0)).unwrap_or((0.0, (SpaceId::HOST, 0.0)));
+        let (_, copy_ns) = copy;
+        // Other tasks run while this one waits for the link.
+        let end_ns = backlog_ns.max(copied_ns - copy_ns) + copy_ns + execution_ns;
+        let (ns, body_ns) = ((end_ns - backlog_ns) / factor, execution_ns);
+        Expected { unit: unit.id, kind: unit.kind, ns, trial, body_ns, end_ns, copy, before: self.queued }
+    }
+
+    /// Takes the first task of a unit's own queue.
+    pub(super) fn first(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        let task = self.queues.pop(unit)?;
+        Some(self.give(&task, unit, view))
+    }
+
+    /// Takes, for an idle unit, the last task of the queue that would end last, if a device's factor has changed since
+    /// and this unit ends the task earlier.
+    pub(super) fn steal(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        let thief = view.units.get(unit.index()).filter(|unit| !unit.spaces.is_empty())?; // it is not lost
+        if self.queues.is_empty() || !self.idle.may_take(unit) {
+            return None;
+        }
+        let end_ns = |unit: UnitId| self.loads.load(unit).backlog_ns() * self.paces.factor(unit.index());
+        let queues = self.queues.filled().iter().map(|unit| (end_ns(unit), Reverse(unit)));
+        let (last_ns, Reverse(victim)) =
+            queues.max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)))?;
+        let task = self.queues.last(victim).filter(|task| task.runs_on(unit))?;
+        let known = self.model.estimates_ns(&task.name, task.bytes);
+        let expected = self.expect(task, &known, self.loads.load(unit), thief, view);
+        let is_older = self.expected.get(&task.id).is_some_and(|of_it| of_it.before < self.queued_at_change);
+        if !is_older || expected.trial || expected.end_ns >= last_ns {
+            self.idle.rest(unit);
+            return None;
+        }
+        let task = self.queues.pop_last(victim)?;
+        self.forget(task.id, &task.name);
+        self.loads.change(victim, |load| load.tasks -= 1);
+        self.charge(&task, Expected { end_ns: f64::NAN, ..expected });
+        Some(self.give(&task, unit, view))
+    }
+
+    /// Counts a task as given to a unit, which reports its number of tasks (`in_flight`) afterwards.
+    fn give(&mut self, task: &ReadyTask, unit: UnitId, view: &View<'_>) -> TaskId {
+        self.loads.change(unit, |load| load.tasks -= 1);
+        if let Some(position) = &task.position {
+            self.affinity.note(position, unit, || view.missing_at(task.id, unit));
+        }
+        task.id
     }
 
     /// Returns when a copy of this many bytes to a memory would end, after all copies already queued to that memory.
@@ -164,77 +260,57 @@ impl Policy for Eft {
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
         self.of_kind.get_or_insert_with(|| {
             let mut of_kind = [0; KINDS];
-            view.units.iter().for_each(|unit| of_kind[unit.kind as usize] += 1);
-            view.units.iter().for_each(|unit| self.paces.add(unit.kind));
+            for unit in view.units {
+                of_kind[unit.kind as usize] += 1;
+                self.paces.add(unit.kind);
+                self.idle.add(unit);
+            }
             of_kind
         });
         let least: SmallVec<[_; 4]> = self.loads.least(&task.units, view).collect();
         let known = self.model.estimates_ns(&task.name, task.bytes);
-        let finish = |(load, unit): (Load, &UnitView)| {
-            let factor = self.paces.factor(unit.id.index());
-            let (of_kind_ns, trial) = self.execution(&task, &known, unit.kind);
-            let (backlog_ns, execution_ns) = (load.backlog_ns() * factor, of_kind_ns * factor);
-            let spaces = unit.spaces.iter().map(|space| self.copy(*space, view.missing_bytes(task.id, *space)));
-            let (copied_ns, copy) =
-                spaces.min_by(|one, other| one.0.total_cmp(&other.0)).unwrap_or((0.0, (SpaceId::HOST, 0.0)));
-            let (_, copy_ns) = copy;
-            // Other tasks run while this one waits for the link.
-            let finish_ns = backlog_ns.max(copied_ns - copy_ns) + copy_ns + execution_ns;
-            let (ns, body_ns, end_ns) = ((finish_ns - backlog_ns) / factor, execution_ns, finish_ns);
-            let expected = Expected { unit: unit.id, kind: unit.kind, ns, trial, body_ns, end_ns, copy };
-            (finish_ns, load.tasks, expected)
-        };
-        let best = least.into_iter().map(finish);
-        let best =
-            best.min_by(|one, other| one.0.total_cmp(&other.0).then((one.1, one.2.unit).cmp(&(other.1, other.2.unit))));
-        let Some((_, _, expected)) = best else { return };
-        let Expected { unit, kind, ns, trial, copy: (space, copy_ns), .. } = expected;
-        if trial {
-            *self.trials.entry((task.name.clone(), kind)).or_default() += 1;
-        }
-        self.loads.change(unit, |load| {
-            load.add_ns(ns);
-            load.tasks += 1;
+        let offers = least.into_iter().map(|(load, unit)| (load.tasks, self.expect(&task, &known, load, unit, view)));
+        let best = offers.min_by(|(tasks, one), (other_tasks, other)| {
+            one.end_ns.total_cmp(&other.end_ns).then((tasks, one.unit).cmp(&(other_tasks, other.unit)))
         });
-        if copy_ns > 0.0 {
-            if self.links_ns.len() <= space.index() {
-                self.links_ns.resize(space.index() + 1, 0.0);
-            }
-            self.links_ns[space.index()] += copy_ns;
-        }
-        self.expected.insert(task.id, expected);
-        self.queues.push(unit, task);
+        let Some((_, expected)) = best else { return };
+        self.queued += 1;
+        self.charge(&task, expected);
+        self.queues.push(expected.unit, task);
     }
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
-        let task = self.queues.pop(unit)?;
-        self.loads.change(unit, |load| load.tasks -= 1);
-        if let Some(position) = &task.position {
-            self.affinity.note(position, unit, || view.missing_at(task.id, unit));
-        }
-        Some(task.id)
+        self.first(unit, view).or_else(|| self.steal(unit, view))
     }
 
     fn wanted(&self) -> Option<UnitSet> {
-        Some(self.queues.filled().clone())
+        let mut wanted = self.queues.filled().clone();
+        if !self.queues.is_empty() {
+            self.idle.extend(&mut wanted);
+        }
+        Some(wanted)
     }
 
     fn in_flight(&mut self, unit: UnitId, tasks: usize) {
         let queued = self.queues.len(unit);
         self.loads.change(unit, |load| load.tasks = queued + tasks);
+        self.idle.in_flight(unit, tasks);
     }
 
     fn finished(&mut self, sample: &Sample) {
-        let Some(Expected { kind, .. }) = self.forget(sample) else { return };
+        let Some(Expected { kind, .. }) = self.forget(sample.task, &sample.name) else { return };
         let (unit, elapsed_ns) = (sample.unit.index(), sample.elapsed_ns as f64);
-        if let Some(of_kind_ns) = self.model.mean_ns(&sample.name, kind, sample.bytes) {
-            self.paces.learn(unit, elapsed_ns / of_kind_ns);
+        if let Some(of_kind_ns) = self.model.mean_ns(&sample.name, kind, sample.bytes)
+            && self.paces.learn(unit, elapsed_ns / of_kind_ns)
+        {
+            self.queued_at_change = self.queued;
+            self.idle.wake();
         }
         self.model.learn(&sample.name, kind, sample.bytes, elapsed_ns / self.paces.factor(unit));
     }
 
     fn failed(&mut self, sample: &Sample) {
-        self.forget(sample);
+        self.forget(sample.task, &sample.name);
     }
 
     fn copied(&mut self, copy: &CopySample) {
@@ -252,7 +328,7 @@ impl Policy for Eft {
     fn estimate(&self, task: TaskId, _: UnitId) -> Estimate {
         let known = self.expected.get(&task).filter(|expected| !expected.trial);
         let (body_ns, end_ns) = (known.map(|known| known.body_ns), known.map(|known| known.end_ns));
-        Estimate { body_ns, end_ns, ..Estimate::unknown(self.name()) }
+        Estimate { body_ns, end_ns: end_ns.filter(|ns| ns.is_finite()), ..Estimate::unknown(self.name()) }
     }
 }
 
@@ -330,6 +406,43 @@ mod tests {
         assert_eq!([on_slow[7], on_slow[23]], [5, 2], "{on_slow:?}");
         let kind_ns = policy.model.estimate_ns("t", UnitKind::Gpu, 0).unwrap();
         assert!(kind_ns < 1250.0, "the other device is as fast as before: {kind_ns}");
+    }
+
+    #[test]
+    fn idle_device_takes_tasks_queued_before_another_slowed_down() {
+        let unit = |id| UnitView { id: UnitId(id), kind: UnitKind::Gpu, spaces: vec![SpaceId(1 + id)], in_flight: 0 };
+        let units = [unit(0), unit(1)];
+        let view = |missing| View { units: &units, missing_bytes: missing };
+        let here = view(&|_, _| 0);
+        let mut model = Model::default();
+        model.learn("t", UnitKind::Gpu, 0, 1000.0);
+        let mut policy = Eft::new(model, LinkEstimate { latency_ns: 0.0, bytes_per_s: 1e9 });
+        (0..10).for_each(|id| policy.ready(ReadyTask::of(id, &[true; 2]), &here));
+        let run = |policy: &mut Eft, unit, elapsed_ns| {
+            let task = policy.next(UnitId(unit), &here).unwrap();
+            finish(policy, task.0, unit, elapsed_ns);
+        };
+        (0..5).for_each(|_| run(&mut policy, 1, 1000));
+        assert_eq!(policy.next(UnitId(1), &here), None, "unit 0 is as fast as expected");
+        assert!(policy.wanted().is_some_and(|wanted| !wanted.contains(UnitId(1))));
+        run(&mut policy, 0, 4000);
+        assert!(policy.wanted().is_some_and(|wanted| wanted.contains(UnitId(1))));
+        assert_eq!(policy.next(UnitId(1), &view(&|_, _| 9000)), None, "the copy takes 9000");
+        run(&mut policy, 0, 4000);
+        assert_eq!(policy.next(UnitId(1), &here), Some(TaskId(8)));
+        let tasks = |policy: &Eft| [0, 1].map(|unit| policy.loads.load(UnitId(unit)).tasks);
+        policy.in_flight(UnitId(1), 1);
+        assert_eq!((tasks(&policy), policy.loads.load(UnitId(0)).backlog_ns() < 2500.0), ([2, 1], true));
+        assert_eq!(policy.next(UnitId(1), &here), None, "it is busy");
+        assert_eq!(policy.estimate(TaskId(8), UnitId(1)).end_ns, None, "it was to end on unit 0");
+        finish(&mut policy, 8, 1, 1000);
+        policy.in_flight(UnitId(1), 0);
+        assert_eq!(policy.loads.load(UnitId(1)).backlog_ns(), 0.0);
+        policy.occupy(UnitId(1), 1e6);
+        policy.ready(ReadyTask::of(10, &[true; 2]), &here);
+        policy.occupy(UnitId(1), -1e6);
+        assert_eq!(policy.expected[&TaskId(10)].unit, UnitId(0));
+        assert_eq!(policy.next(UnitId(1), &here), None, "task 10 was queued after the change");
     }
 
     #[test]

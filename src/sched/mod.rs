@@ -32,6 +32,7 @@ mod dynamic;
 mod eft;
 pub mod fpm;
 mod guided;
+mod idle;
 mod kernels;
 mod model;
 #[cfg(feature = "sim")]

@@ -65,10 +65,11 @@ impl Paces {
         self.units.get(unit).map_or(1.0, |pace| pace.factor)
     }
 
-    /// Learns that a task took `ratio` times as long as its kernel takes on the unit's kind.
-    pub(super) fn learn(&mut self, unit: usize, ratio: f64) {
+    /// Learns that a task took `ratio` times as long as its kernel takes on the unit's kind. Returns whether a factor
+    /// has changed.
+    pub(super) fn learn(&mut self, unit: usize, ratio: f64) -> bool {
         let Some(pace) = self.units.get_mut(unit).filter(|pace| pace.kind.is_device() && ratio.is_finite()) else {
-            return;
+            return false;
         };
         pace.ratio += (ratio.clamp(1.0 / MOST, MOST) - pace.ratio) / MEMORY;
         let of_unit = pace.kind;
@@ -84,16 +85,17 @@ impl Paces {
         let (_, usual, _) = ratios.select_nth_unstable_by(middle, f64::total_cmp);
         (kind.usual, kind.tasks) = (*usual, 0);
         let alike = self.units.iter_mut().filter(|pace| pace.kind == of_unit);
-        alike.for_each(|pace| pace.renew(kind.usual));
+        alike.fold(false, |changed, pace| pace.renew(kind.usual) | changed)
     }
 }
 
 impl Pace {
-    /// Recomputes the factor.
-    fn renew(&mut self, usual: f64) {
+    /// Recomputes the factor. Returns whether it has changed.
+    fn renew(&mut self, usual: f64) -> bool {
         let exact = self.ratio / usual;
         let differs = !(1.0 / NOTABLE..=NOTABLE).contains(&exact);
-        self.factor = if differs { f64::exp2((exact.log2() * STEPS).round() / STEPS) } else { 1.0 };
+        let factor = if differs { f64::exp2((exact.log2() * STEPS).round() / STEPS) } else { 1.0 };
+        std::mem::replace(&mut self.factor, factor) != factor
     }
 }
 
@@ -118,7 +120,7 @@ mod tests {
             paces.learn(2, 1.0);
         }
         assert_eq!(factors(&paces), [4.0, 1.0, 1.0, 1.0, 1.0], "in steps of an eighth of an octave");
-        (0..24).for_each(|_| paces.learn(0, 1.0));
+        (0..24).for_each(|_| _ = paces.learn(0, 1.0));
         assert_eq!(factors(&paces), [1.0; 5]);
     }
 
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn cores_have_no_factors() {
         let mut paces = devices_and_cores();
-        (0..64).for_each(|_| paces.learn(4, 4.0));
+        (0..64).for_each(|_| _ = paces.learn(4, 4.0));
         assert_eq!(paces.factor(4), 1.0);
     }
 }

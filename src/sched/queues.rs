@@ -24,8 +24,25 @@ impl Queues {
     }
 
     pub(crate) fn pop(&mut self, unit: UnitId) -> Option<ReadyTask> {
+        self.take(unit, VecDeque::pop_front)
+    }
+
+    pub(crate) fn pop_last(&mut self, unit: UnitId) -> Option<ReadyTask> {
+        self.take(unit, VecDeque::pop_back)
+    }
+
+    /// Returns the last task of a unit.
+    pub(crate) fn last(&self, unit: UnitId) -> Option<&ReadyTask> {
+        self.queues.get(unit.index())?.back()
+    }
+
+    fn take(
+        &mut self,
+        unit: UnitId,
+        take: impl FnOnce(&mut VecDeque<ReadyTask>) -> Option<ReadyTask>,
+    ) -> Option<ReadyTask> {
         let queue = self.queues.get_mut(unit.index())?;
-        let task = queue.pop_front()?;
+        let task = take(queue)?;
         self.len -= 1;
         if queue.is_empty() {
             self.filled.remove(unit);

@@ -53,6 +53,12 @@ impl UnitSet {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
     }
 
+    /// Returns the units in the order of their ids.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = UnitId> {
+        let next = |unit: &usize| self.first_from(unit + 1, None);
+        std::iter::successors(self.first_from(0, None), next).map(|unit| UnitId(unit as u16))
+    }
+
     /// Returns the first unit from `start` on that is in this set and, if `others` is given, also in `others`.
     pub(crate) fn first_from(&self, start: usize, others: Option<&Self>) -> Option<usize> {
         let first = start / 64;

@@ -4,8 +4,9 @@
 //! ends first. In a graph the order matters as much as the unit. A program may have both: each ready task is in the
 //! charge of exactly one policy. A task of an iteration space is bound to a unit when it is ready, and any other when a
 //! unit takes it. From then on it is work of that unit for the other policy, too. A unit takes the tasks that are bound
-//! to it first, as both policies assume. `bottom-level` is notified of all tasks and learns from all of them, because a
-//! path of the graph may lead through an iteration space.
+//! to it first, as both policies assume; an idle unit takes tasks of a graph before those bound to other units.
+//! `bottom-level` is notified of all tasks and learns from all of them, because a path of the graph may lead through an
+//! iteration space.
 
 use super::{
     AffinityStatistics, BottomLevel, CopySample, Eft, Estimate, LinkEstimate, Model, Policy, ReadyTask, Sample,
@@ -48,7 +49,15 @@ impl Auto {
         Self { spaces, graphs, bound: FxHashMap::default() }
     }
 
-    /// Removes an ended task from the load that the other policy sees.
+    /// Lets the load that `bottom-level` sees include a task of a space.
+    fn bind(&mut self, task: TaskId, view: &View<'_>) {
+        if let Some((unit, ns)) = self.spaces.load_of(task) {
+            self.graphs.occupy(unit, ns, view);
+            self.bound.insert(task, Bound { unit, ns, of_space: true });
+        }
+    }
+
+    /// Removes a task from the load that the other policy sees.
     fn unbind(&mut self, task: TaskId) {
         match self.bound.remove(&task) {
             Some(Bound { unit, ns, of_space: true }) => self.graphs.release(unit, ns),
@@ -77,17 +86,19 @@ impl Policy for Auto {
         }
         let id = task.id;
         self.spaces.ready(task, view);
-        if let Some((unit, ns)) = self.spaces.load_of(id) {
-            self.graphs.occupy(unit, ns, view);
-            self.bound.insert(id, Bound { unit, ns, of_space: true });
-        }
+        self.bind(id, view);
     }
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
-        if let Some(task) = self.spaces.next(unit, view) {
+        if let Some(task) = self.spaces.first(unit, view) {
             return Some(task);
         }
-        let task = self.graphs.next(unit, view)?;
+        let Some(task) = self.graphs.next(unit, view) else {
+            let task = self.spaces.steal(unit, view)?;
+            self.unbind(task);
+            self.bind(task, view);
+            return Some(task);
+        };
         if let Some(ns) = self.graphs.load_of(task) {
             self.spaces.occupy(unit, ns as f64);
             self.bound.insert(task, Bound { unit, ns, of_space: false });

@@ -99,6 +99,28 @@ fn each_policy_knows_the_load_that_the_other_has_given_to_units() {
 }
 
 #[test]
+fn task_of_a_space_that_an_idle_unit_takes_is_load_of_that_unit() {
+    let units = units();
+    let view = View::new(&units, &|_, _| 0);
+    let mut policy = known(1000.0, 400.0);
+    (0..8).for_each(|id| ready(&mut policy, at_index(id), &view));
+    let of_unit = |policy: &Auto, unit| policy.bound.values().filter(|bound| bound.unit == UnitId(unit)).count();
+    assert_eq!([0, 1, 2, 3].map(|unit| of_unit(&policy, unit)), [1, 1, 3, 3]);
+    let run = |policy: &mut Auto, unit, elapsed_ns| {
+        let task = policy.next(UnitId(unit), &view).unwrap();
+        policy.finished(&Sample::of(task, UnitId(unit), elapsed_ns));
+    };
+    (0..3).for_each(|_| run(&mut policy, 3, 400));
+    assert_eq!(policy.next(UnitId(3), &view), None, "unit 2 is as fast as expected");
+    run(&mut policy, 2, 1600);
+    let stolen = policy.next(UnitId(3), &view).expect("unit 2 has slowed down");
+    assert_eq!((policy.bound[&stolen].unit, of_unit(&policy, 2), of_unit(&policy, 3)), (UnitId(3), 1, 1));
+    policy.finished(&Sample::of(stolen, UnitId(3), 400));
+    [0, 1, 2].into_iter().for_each(|unit| run(&mut policy, unit, 1000));
+    assert!(policy.bound.is_empty());
+}
+
+#[test]
 fn model_has_the_times_of_all_tasks() {
     let units = units();
     let view = View::new(&units, &|_, _| 0);
