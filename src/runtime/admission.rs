@@ -241,17 +241,18 @@ impl Admission<'_> {
 }
 
 impl Admission<'_> {
-    /// Returns the size of the task's arrays, if homes leave for a disk and these arrays exceed host memory together.
+    /// Returns the size of the task's arrays to which a limit of host memory applies, if they exceed it together.
     fn beyond_host_memory(&self) -> Option<u64> {
         let (Door { driver, .. }, records) = (self.door, self.records);
         if !driver.lets_homes_leave() {
             return None;
         }
         let is_new = |at: usize| !records[..at].iter().any(|other| std::ptr::eq(other.datum, records[at].datum));
-        let is_array = |record: &AccessRecord<'_>| {
-            record.datum.residence == Residence::Anywhere && !record.mode.sees_nothing() && !record.block.is_empty()
+        let counts = |record: &AccessRecord<'_>| {
+            let is_limited = record.datum.residence == Residence::Anywhere && !record.datum.is_beside(SpaceId::HOST);
+            is_limited && !record.mode.sees_nothing() && !record.block.is_empty()
         };
-        let arrays = records.iter().enumerate().filter(|(at, record)| is_new(*at) && is_array(record));
+        let arrays = records.iter().enumerate().filter(|(at, record)| is_new(*at) && counts(record));
         let needed: u64 = arrays.map(|(_, record)| record.datum.bytes()).sum();
         (needed > driver.shared().machine.capacity_bytes(SpaceId::HOST)).then_some(needed)
     }

@@ -10,7 +10,7 @@ use super::release::Releaser;
 use crate::depend::running;
 use crate::driver::shared::Shared;
 use crate::driver::threads::Threads;
-use crate::ids::{DataId, DeviceId};
+use crate::ids::{DataId, DeviceId, SpaceId};
 use crate::memory::adopted::{Claim, DeviceArray, ForeignArray, ImportError};
 use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, Layout, Tensor};
 use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified, shared_pages};
@@ -84,9 +84,12 @@ impl Door {
         cell
     }
 
-    /// Records in a new data object where its reductions run and, if a task's body runs here, that the task's children
-    /// may access it.
+    /// Records in a new data object where its reductions run, whether a limit of host memory applies to it, and, if a
+    /// task's body runs here, that the task's children may access it.
     pub(super) fn mark(&self, cell: &mut DataCell) {
+        if self.driver.lets_homes_leave() && !cell.is_own_array() {
+            cell.datum.set_adopted_in(SpaceId::HOST); // so the limit does not apply
+        }
         if self.in_place_bytes > 0 && cell.datum.bytes() <= self.in_place_bytes {
             cell.datum.set_reduced_in_place();
         }

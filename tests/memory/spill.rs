@@ -63,6 +63,29 @@ fn random_tasks(rt: &Runtime, seed: u64, tasks: usize) {
 }
 
 #[test]
+fn arrays_of_others_may_exceed_the_limit() {
+    let rt = limited(Runtime::builder().compute_units("2:CPU:1"), 2).build().unwrap();
+    let mut mine = vec![1u64; 8 * LEN];
+    let tiles: Vec<Data<u64>> = (0..4).map(|n| rt.data(vec![n; LEN])).collect();
+    rt.scope(|scope| {
+        let borrowed = scope.borrow_mut(&mut mine);
+        for tile in &tiles {
+            let body = |_: &Context, (all, tile): (&mut [u64], &[u64])| all.iter_mut().for_each(|x| *x += tile[7]);
+            scope.task("add", (borrowed.inout(), tile.input())).cpu(body).submit().unwrap();
+        }
+    })
+    .unwrap();
+    assert_eq!(mine, [1 + 1 + 2 + 3; 8 * LEN]);
+    let together = rt.zeros_together::<u64, _>([4 * LEN, 4 * LEN]);
+    for part in &together {
+        rt.task("fill", part.output()).cpu(|_, x| x.fill(3)).submit().unwrap();
+    }
+    assert_eq!(rt.read(&together[1]).unwrap(), [3; 4 * LEN]);
+    let all = (tiles[0].input(), tiles[1].input(), tiles[2].input());
+    assert!(matches!(rt.task("three", all).cpu(|_, _| ()).submit(), Err(SubmitError::WorkingSet { .. })));
+}
+
+#[test]
 fn arrays_leave_and_come_back_unchanged() {
     for scheduler in SCHEDULERS {
         for hosts in [false, true] {
