@@ -11,6 +11,7 @@ const WORD: usize = size_of::<u32>();
 const LEAST_RUN: usize = 8;
 /// Patterns are written in pieces of this size, which stay in a core's cache.
 const PIECE_BYTES: usize = 32 << 10;
+
 /// A content of memory by which a read or a missing write is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pattern {

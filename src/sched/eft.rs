@@ -11,8 +11,8 @@
 //! assumed to take no time there, for at most as many tasks as there are units of that kind. Further tasks are expected
 //! to take as long as on other kinds.
 //!
-//! Once a device's factor changes, the tasks in queues are no longer where they would end earliest. So an idle unit takes
-//! the last task of the queue that would end last, if the task was queued before the change and this unit ends it
+//! Once a device's factor changes, the tasks in queues are no longer where they would end earliest. So an idle unit
+//! takes the last task of the queue that would end last, if the task was queued before the change and this unit ends it
 //! earlier, copies included (`idle.rs`). A task queued after the change shows that the end of its queue was the best
 //! place. The idle unit looks at one task, and at the backlog of each unit whose queue is not empty.
 //!
