@@ -174,6 +174,7 @@ fn missing_task_is_found_by_a_message_for_another_task() {
                 cluster.task("use", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] += x[0]).submit()?;
             }
         }
+        cluster.wait()?; // else rank 1, which owns `y`, may read it before the last message shows the difference
         cluster.read(&y)
     });
     for result in ended {
