@@ -3,15 +3,11 @@
 use std::ops::Range;
 
 use npb::mz::columns::{Columns, Divided, Few, Together, bundles};
-use npb::mz::lanes::{Lane, MAX_LANES};
+use npb::mz::lanes::{Lane, MAX_LANES, dispatch};
 use npb::with_columns;
-use pulp::{Simd, WithSimd};
-
-use crate::testing::at_width;
+use pulp::{Scalar, Scalar256b, Scalar512b, Simd, WithSimd};
 
 const NUMBERS: usize = 64;
-/// The widths whose columns are tested.
-const TESTED: [usize; 4] = [0, 1, 4, 8];
 
 /// For columns of every kind, loads a point, adds 100 to it, and stores it. Passes the loaded lanes to the closure
 /// each time.
@@ -65,9 +61,10 @@ fn columns_of_every_kind_touch_only_their_points() {
         }
     };
     // Test this machine's instruction set, and the vector widths of other machines.
-    for lanes in TESTED {
-        at_width(lanes, AddHundred(&mut check));
-    }
+    dispatch(MAX_LANES, AddHundred(&mut check));
+    AddHundred(&mut check).with_simd(Scalar);
+    AddHundred(&mut check).with_simd(Scalar256b);
+    AddHundred(&mut check).with_simd(Scalar512b);
     assert!(tried >= 1 + 1 + 7 + 15, "{tried} kinds of columns");
 }
 
@@ -101,10 +98,15 @@ const APART: usize = 40;
 #[test]
 fn bundles_cover_every_column_once() {
     for (rows, columns) in (0..5).flat_map(|rows| (8..24).map(move |width| (rows, 3..3 + width))) {
-        for lanes in TESTED {
+        for lanes in [0, 1, 4, 8] {
             let mut counts = vec![0.0; 5 * APART];
             let work = Count { rows, columns: columns.clone(), counts: &mut counts };
-            at_width(lanes, work);
+            match lanes {
+                0 => dispatch(MAX_LANES, work),
+                1 => work.with_simd(Scalar),
+                4 => work.with_simd(Scalar256b),
+                _ => work.with_simd(Scalar512b),
+            }
             for (place, count) in counts.into_iter().enumerate() {
                 let (row, column) = (place / APART, place % APART);
                 let expected = f64::from(u8::from(row < rows && columns.contains(&column)));

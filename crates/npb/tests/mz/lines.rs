@@ -1,11 +1,9 @@
 //! Tests that packed and unpacked lines return to the same points for any geometry.
 
-use npb::mz::lanes::{MAX_LANES, Scratch};
+use npb::mz::lanes::{MAX_LANES, Scratch, dispatch};
 use npb::mz::lines::{Lines, planes_together};
 use proptest::prelude::*;
-use pulp::{Simd, WithSimd};
-
-use crate::testing::{WIDTHS, at_width};
+use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
 
 /// Number of points between rows.
 const APART: usize = 2;
@@ -48,11 +46,19 @@ proptest! {
                 expected[3 + line * (length + APART) + l] *= 2.0;
             }
         }
-        for width in WIDTHS {
+        for width in [0, 1, 2, 3, 4, 8] {
             let mut numbers = before.clone();
             let mut others: Vec<f64> = before.iter().map(|number| -number).collect();
             let work = Double { lines, length, numbers: [&mut numbers, &mut others] };
-            at_width(width, work);
+            // Test this machine's instruction set, and every vector width that some machine has.
+            match width {
+                0 => dispatch(MAX_LANES, work),
+                3 => dispatch(4, work), // the code for four lanes, on a machine that has eight
+                1 => work.with_simd(Scalar),
+                2 => work.with_simd(Scalar128b),
+                4 => work.with_simd(Scalar256b),
+                _ => work.with_simd(Scalar512b),
+            }
             prop_assert_eq!(&numbers, &expected, "{} lanes", width);
             let others: Vec<f64> = others.iter().map(|number| -number).collect();
             prop_assert_eq!(&others, &expected, "the other component, {} lanes", width);
@@ -84,9 +90,12 @@ impl WithSimd for Places {
 
 #[test]
 fn each_lane_holds_one_line() {
-    for width in WIDTHS {
-        at_width(width, Places);
+    for most in [4, MAX_LANES] {
+        dispatch(most, Places);
     }
+    Places.with_simd(Scalar);
+    Places.with_simd(Scalar256b);
+    Places.with_simd(Scalar512b);
 }
 
 #[test]
