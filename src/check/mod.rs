@@ -18,7 +18,7 @@ mod policy;
 mod schedule;
 
 use crate::explore::{self, Record};
-use crate::runtime::{Builder, Runtime};
+use crate::runtime::{Builder, Runtime, environment};
 use policy::AnyUnit;
 use rustc_hash::{FxHashSet, FxHasher};
 use schedule::Schedule;
@@ -77,17 +77,6 @@ pub fn explore<T: PartialEq + Debug + Send>(
     program: impl Fn(&Runtime) -> T + Sync,
 ) -> Explored {
     Explorer::new().run(seeds, program).unwrap_or_else(|failure| panic!("{failure}"))
-}
-
-/// Returns the value of the environment variable that selects a schedule. An empty value counts as not set.
-fn named_schedule() -> Option<String> {
-    let name = std::env::var_os(SCHEDULE)?.to_string_lossy().trim().to_owned();
-    Some(name).filter(|name| !name.is_empty())
-}
-
-/// Returns the text of a panic because of a name that no schedule has. `variable` is what sets the name, if anything.
-fn no_schedule(variable: &str, name: &str, problem: &str) -> String {
-    format!("cannot replay {variable}`{name}`: {problem}; try the name from the report of a failure")
 }
 
 /// How schedules are chosen.
@@ -251,10 +240,8 @@ impl<'a> Explorer<'a> {
         seeds: impl IntoIterator<Item = u64>,
         program: impl Fn(&Runtime) -> T + Sync,
     ) -> Result<Explored, Failure> {
-        if let Some(name) = named_schedule() {
-            let schedule =
-                name.parse().unwrap_or_else(|problem| panic!("{}", no_schedule("THALWEG_SCHEDULE=", &name, problem)));
-            let trace = self.replayed(&schedule, &program)?;
+        if let Some(name) = environment::text(SCHEDULE) {
+            let trace = self.replayed(&format!("{SCHEDULE}="), &name, &program)?;
             eprintln!("schedule {name}:\n{trace}");
             return Ok(Explored { schedules: 1, distinct: 1, is_complete: false });
         }
@@ -313,19 +300,22 @@ impl<'a> Explorer<'a> {
         schedule: &str,
         program: impl Fn(&Runtime) -> T + Sync,
     ) -> Result<String, Failure> {
-        let parsed = schedule.parse();
-        let parsed = parsed.unwrap_or_else(|problem| panic!("{}", no_schedule("", schedule, problem)));
-        self.replayed(&parsed, program)
+        self.replayed("", schedule, program)
     }
 
+    /// Replays the schedule with this name; `origin` precedes the name in the text of a panic.
     fn replayed<T: PartialEq + Debug + Send>(
         &self,
-        schedule: &Schedule,
+        origin: &str,
+        name: &str,
         program: impl Fn(&Runtime) -> T + Sync,
     ) -> Result<String, Failure> {
+        let schedule: Schedule = name.parse().unwrap_or_else(|problem| {
+            panic!("cannot replay {origin}`{name}`: {problem}; try the name from the report of a failure")
+        });
         // Later schedules depend on figures of the first one.
         let (first, record) = self.judged(&Schedule::Listed(Vec::new()), &Record::default(), None, &program)?;
-        let (_, ran) = self.judged(schedule, &record, Some(&first), &program)?;
+        let (_, ran) = self.judged(&schedule, &record, Some(&first), &program)?;
         Ok(ran.trace)
     }
 

@@ -58,6 +58,7 @@ mod wait;
 
 pub use crate::driver::reasons::{PendingTask, PendingTasks, WaitReason, WaitStep};
 pub use crate::driver::watch::{RunningTask, Stall};
+pub(crate) use build::environment;
 pub use builder::Builder;
 #[cfg(unix)]
 pub use files::{ArrayFile, FileArray};

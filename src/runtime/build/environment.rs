@@ -74,7 +74,7 @@ fn flag(name: &'static str) -> Result<bool, BuildError> {
 }
 
 /// Returns the text of a variable; `None` if it is unset or empty.
-pub(super) fn text(name: &str) -> Option<String> {
+pub(crate) fn text(name: &str) -> Option<String> {
     let text = std::env::var_os(name)?.to_string_lossy().trim().to_owned();
     Some(text).filter(|text| !text.is_empty())
 }

@@ -1,7 +1,7 @@
 //! Construction of a runtime from its description, on this machine or on a simulated machine.
 
 mod binding;
-mod environment;
+pub(crate) mod environment;
 mod parts;
 #[cfg(feature = "sim")]
 mod simulated;

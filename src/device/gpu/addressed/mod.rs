@@ -98,7 +98,7 @@ impl<A: Api> Addressed<A> {
     ) -> Result<Self, DeviceError> {
         static OPENED: AtomicU64 = AtomicU64::new(0);
         let number = OPENED.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_exact = std::env::var("THALWEG_EXACT_MEMORY").is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
+        let is_exact = std::env::var("THALWEG_EXACT_MEMORY").is_ok_and(|value| value.trim() == "1");
         let mut device = Device {
             api,
             number,
