@@ -189,14 +189,7 @@ impl Options {
         let rows = graphs::run(machines, only, self.seeds.unwrap_or(30))?;
         let tables = graphs::tables(&rows);
         tables.iter().for_each(|(_, table)| println!("{table}"));
-        if let Some(path) = &self.check {
-            same(&graphs::to_csv(&rows), path)?;
-        }
-        if let Some(folder) = &self.out {
-            std::fs::create_dir_all(folder)?;
-            graphs::write(&rows, folder)?;
-        }
-        self.page.iter().try_for_each(|page| table::update(page, &tables))
+        self.publish(&tables, &graphs::to_csv(&rows), |folder| graphs::write(&rows, folder))
     }
 
     /// Runs the summary with several seeds; compares and writes the rows like the evaluation.
@@ -208,14 +201,7 @@ impl Options {
         let machine = Machine::from_file(&self.simulate)?;
         let tables = seeds::tables(&rows, &|configuration| machine.bound(configuration, self.class))?;
         tables.iter().for_each(|(_, table)| println!("{table}"));
-        if let Some(path) = &self.check {
-            same(&seeds::to_csv(&rows), path)?;
-        }
-        if let Some(folder) = &self.out {
-            std::fs::create_dir_all(folder)?;
-            seeds::write(&rows, folder)?;
-        }
-        self.page.iter().try_for_each(|page| table::update(page, &tables))
+        self.publish(&tables, &seeds::to_csv(&rows), |folder| seeds::write(&rows, folder))
     }
 
     /// Runs on moving ground; compares and writes the rows like the evaluation.
@@ -224,14 +210,7 @@ impl Options {
         let rows = moving::run(machines, only)?;
         let tables = moving::tables(&rows);
         tables.iter().for_each(|(name, table)| println!("{name}\n{table}"));
-        if let Some(path) = &self.check {
-            same(&moving::to_csv(&rows), path)?;
-        }
-        if let Some(folder) = &self.out {
-            std::fs::create_dir_all(folder)?;
-            moving::write(&rows, folder)?;
-        }
-        self.page.iter().try_for_each(|page| table::update(page, &tables))
+        self.publish(&tables, &moving::to_csv(&rows), |folder| moving::write(&rows, folder))
     }
 
     /// Runs the suite; compares and writes it like the evaluation.
@@ -239,15 +218,25 @@ impl Options {
         let machines = self.simulate.parent().unwrap_or_else(|| std::path::Path::new("."));
         let rows = suite::run(machines, only)?;
         println!("{}", suite::table(&rows));
+        let tables = [("suite".to_owned(), suite::table(&rows))];
+        self.publish(&tables, &suite::to_csv(&rows), |folder| suite::write(&rows, folder))
+    }
+
+    /// Compares the rows with the requested file, and writes the requested files and pages.
+    fn publish(
+        &self,
+        tables: &[(String, String)],
+        csv: &str,
+        write: impl FnOnce(&std::path::Path) -> Result<()>,
+    ) -> Result<()> {
         if let Some(path) = &self.check {
-            same(&suite::to_csv(&rows), path)?;
+            same(csv, path)?;
         }
         if let Some(folder) = &self.out {
             std::fs::create_dir_all(folder)?;
-            suite::write(&rows, folder)?;
+            write(folder)?;
         }
-        let tables = [("suite".to_owned(), suite::table(&rows))];
-        self.page.iter().try_for_each(|page| table::update(page, &tables))
+        self.page.iter().try_for_each(|page| table::update(page, tables))
     }
 
     /// Writes the requested page and files.

@@ -1,6 +1,14 @@
 //! Replays of recordings, which become graphs of the interface.
 
+use super::drivers::Settings;
 use super::{graphs, on_both, report};
+
+/// Checks that a program launches graphs, if the stand-in is available.
+fn launches_graphs(settings: &Settings, program: &str) {
+    if let Some(report) = report(settings, program) {
+        assert!(report.of("graph launches") > 0, "{program} {report:?}");
+    }
+}
 
 /// Checks that replays are launched as graphs, except for the first one, for which a graph would not pay off.
 #[test]
@@ -52,30 +60,20 @@ fn replays_on_two_devices_use_graphs() {
 
 #[test]
 fn replays_with_scratch_memory_use_graphs() {
-    on_both(|settings| {
-        let Some(report) = report(settings, "graphs::graphs_may_use_scratch_memory") else { return };
-        assert!(report.of("graph launches") > 0, "{report:?}");
-    });
+    on_both(|settings| launches_graphs(settings, "graphs::graphs_may_use_scratch_memory"));
 }
 
 #[test]
 fn replays_of_indexed_tasks_use_graphs() {
     on_both(|settings| {
-        let Some(report) =
-            report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::graphs_of_indexed_loops_keep_results")
-        else {
-            return;
-        };
-        assert!(report.of("graph launches") > 0, "{report:?}");
+        let settings = settings.clone().with("STANDIN_DEVICES", 2);
+        launches_graphs(&settings, "graphs::graphs_of_indexed_loops_keep_results");
     });
 }
 
 #[test]
 fn replays_use_graphs_when_replicas_are_evicted_in_between() {
-    on_both(|settings| {
-        let Some(report) = report(settings, "graphs::eviction_between_replays_keeps_results") else { return };
-        assert!(report.of("graph launches") > 0, "{report:?}");
-    });
+    on_both(|settings| launches_graphs(settings, "graphs::eviction_between_replays_keeps_results"));
 }
 
 /// Graphs with failing tasks, and with room for only part of the data at a time.
@@ -84,11 +82,7 @@ fn random_replays_on_devices_match_sequential_execution() {
     on_both(|settings| {
         for memory in [1 << 20, 4500] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_MEMORY", memory);
-            let Some(report) = report(&settings, "graphs::random_replays::random_replays_match_direct_execution")
-            else {
-                return;
-            };
-            assert!(report.of("graph launches") > 0, "{report:?}");
+            launches_graphs(&settings, "graphs::random_replays::random_replays_match_direct_execution");
         }
     });
 }

@@ -289,7 +289,8 @@ fn alone_ns(Ran { kind, width, ns }: Ran, entry: Option<&Table>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_trace::{Site, State, StateKind, Task, Unit};
+    use crate::sim::measured::tests::task;
+    use thalweg_trace::{Site, State, StateKind, Unit};
 
     #[test]
     fn curves_are_those_of_simulated_machines() {
@@ -304,14 +305,6 @@ mod tests {
 
     #[test]
     fn time_between_bodies_is_the_launch_time_unless_the_thread_sleeps() {
-        let task = |start, end| Task {
-            number: start,
-            start: Some(start),
-            end: Some(end),
-            finished: Some(end),
-            unit: Some(0),
-            ..Task::default()
-        };
         let trace = Trace {
             units: vec![Unit { kind: "CPU".to_owned(), width: 1 }],
             sites: vec![Site { name: "t".to_owned(), file: String::new(), line: 0, column: 0 }],

@@ -163,11 +163,11 @@ fn load(trace: &Trace, ran: &[Option<Ran>]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use thalweg_trace::{Site, State, StateKind, Task, Unit};
 
-    fn task(start: u64, end: u64) -> Task {
+    pub(in super::super) fn task(start: u64, end: u64) -> Task {
         Task {
             number: start,
             start: Some(start),
