@@ -29,7 +29,7 @@ pub(super) struct Hints {
     /// For a task across all devices of its unit, the end of each part's accesses.
     pub(super) across: Option<Arc<[usize]>>,
     pub(super) at: Option<Index>,
-    /// Where the task was submitted, if the program has set it.
+    /// The place of submission that the program has set.
     pub(super) call_site: Option<CallSite>,
     /// The loop iteration that the task executes.
     pub(super) iteration: Iteration,

@@ -163,7 +163,7 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
 
     /// Sets where the program submits the task, for errors, reports and traces. The default is the call of `submit`.
     ///
-    /// Language bindings use it to name source lines of their own language ([`CallSite::named`]).
+    /// Language bindings use it to name lines of the calling program ([`CallSite::named`]).
     pub fn submitted_at(mut self, call_site: CallSite) -> Self {
         self.hints.call_site = Some(call_site);
         self

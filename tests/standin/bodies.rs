@@ -45,7 +45,7 @@ fn custom_modules_run_on_both_interfaces() {
     on_both(|settings| _ = report(settings, "raw::modules"));
 }
 
-/// What a launch requests besides its threads, and what the device lacks of that.
+/// A launch may request clusters and cooperation; a device may lack them.
 #[test]
 fn launch_shapes_reach_the_driver_or_are_refused() {
     let Some(report) = report(&CUDA, "raw::launch_shapes") else { return };

@@ -1,4 +1,4 @@
-//! OpenCL on cores behind a layer that makes it look like a GPU: copies, shortage of memory, and replays as command
+//! OpenCL on cores, with a layer that reports them as a GPU: copies, shortage of memory, and replays as command
 //! buffers.
 
 use super::drivers::{OPENCL, Settings, run};

@@ -10,8 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 
 /// The assertions of PoCL 3.1's formation of work-item loops that fail for correct kernels: the function and the
-/// condition. Both need a block between two barriers that PoCL's earlier passes promise and sometimes do not leave
-/// behind.
+/// condition. Both need a block between two barriers. PoCL's earlier passes should insert it, and sometimes do not.
 const COMPILER_ABORTS: [[&str; 2]; 2] = [
     // A region has an edge that leads into its middle.
     ["ParallelRegion::Verify(", "Assertion `"],
